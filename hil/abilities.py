@@ -1,4 +1,4 @@
-"""What can be done with a node, and why the rest cannot.
+"""The capabilities of a node, and why it lacks the others.
 
 What belongs here: capabilities by facts, risk and distribution. What never does: doing any of it
 (:mod:`hil.session`).
@@ -15,14 +15,14 @@ from hil.observation import Places
 from hil.safety import Risk
 from hil.safety.risk import RISK_OF
 
-#: What a scenario does to a kubelet that it stops and starts.
+#: Capabilities that take a kubelet that is stopped and started.
 _RESTARTS: Final = frozenset(
     one for one, risk in RISK_OF.items() if risk in (Risk.KUBELET_RESTART, Risk.REBOOT)
 )
 
 
 def unable(facts: NodeFacts) -> dict[Capability, str]:
-    """What no risk makes possible on a node of this distribution, and why, in one line each."""
+    """What no risk permits on a node of this distribution, each with its reason in one line."""
     kind = distribution_of(facts)
     if facts.kubelet is None:
         return {}
@@ -38,15 +38,15 @@ def unable(facts: NodeFacts) -> dict[Capability, str]:
 def capabilities(
     facts: NodeFacts, risk: Risk, *, boots: bool, server: bool = False
 ) -> frozenset[Capability]:
-    """What can be done with a node at this risk, by what is on it; ``server``: its pods come
-    through an API server, which tells of rejections."""
+    """The capabilities of a node at this risk. ``boots``: it may be booted again; ``server``: its
+    pods come through an API server, which reports rejections."""
     can = {one for one in Capability if RISK_OF.get(one, Risk.REBOOT) <= risk}
     can -= NOT_OF_REAL_NODES
     if not Places.of(facts).pods_url and not server:
         can.discard(Capability.REJECTIONS)
     if facts.cgroup.version != 2:
-        # Below the root of v1 an offline CPU does not come back by itself: the model has no such
-        # kernel, and restoring is the guard's business.
+        # On v1 a CPU that comes online again returns to the root's cpuset alone. The model has no
+        # such kernel; the guard restores the other cpusets.
         can.discard(Capability.HOTPLUG)
     if facts.systemd == 0:
         can -= {Capability.SERVICES, Capability.RUNTIME, Capability.START_ERROR}

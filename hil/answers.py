@@ -1,5 +1,5 @@
-"""Numbers out of a node's answer. A node is not trusted: whatever stands there, the result is a
-number that the kernel could have written, or that there is none."""
+"""Numbers in a node's answer. A node is not trusted: the result is a number that the kernel could
+have written, or 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DIGITS: Final = len(str(_LARGEST))
 
 
 def whole(text: str) -> int:
-    """The decimal number that ``text`` is; 0 where it is none, or above 2^63 - 1."""
+    """The decimal number in ``text``; 0 where it is not one, or above 2^63 - 1."""
     if len(text) > _DIGITS or not (text.isascii() and text.isdecimal()):
         return 0
     number = int(text)
@@ -20,7 +20,7 @@ def whole(text: str) -> int:
 
 
 def fraction(text: str) -> float:
-    """The decimal fraction that ``text`` is; 0 where it is none, or outside of ±2^63."""
+    """The decimal fraction in ``text``; 0 where it is not one, or outside of ±2^63."""
     try:
         number = float(text)
     except ValueError:

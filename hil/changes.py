@@ -41,7 +41,7 @@ class PutBack:
 
 @dataclass(frozen=True, slots=True)
 class KeepFile:
-    """Nothing changes now; but whoever changes this file, it is as now when all is restored."""
+    """Nothing changes now. When all is restored, this file is as it is now, whatever changed it."""
 
     path: str
 
@@ -64,8 +64,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class OwnPods:
-    """Nothing changes now; but pods of this namespace of the cluster are the run's own: what they
-    leave in the state file and among cgroups is undone, and keeps nothing from being undone."""
+    """Nothing changes now. Pods of this namespace of the cluster count as the run's own: what they
+    leave in the state file and among cgroups is undone, and does not hinder the restoring."""
 
     namespace: str
 

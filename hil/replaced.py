@@ -8,8 +8,8 @@ and back (``node.sh``), and what is done with the node meanwhile
     with closing(NodeSubject.open("lab.toml#node7")) as nodes:
         rehearse(nodes, brought(nodes, chosen("1.37", nodes)), plan)
 
-The program lies below the journal's folder until it is put in place, so that it goes with that
-folder, whatever moment the run dies at.
+The program lies below the journal's folder until it is put in place, so that it is removed with
+that folder, whenever the run dies.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from topologies import Machine
 
 #: Where the program lies on the node until it is put in place.
 STAGED: Final = f"{PLACE}/kubelet"
-#: Distributions whose kubelet somebody else puts in place, and who.
+#: Distributions that install their kubelet themselves, and by what.
 _OWNED: Final[Mapping[str, str]] = {
     "openshift": "the Machine Config Operator, on a read-only /usr",
     "rke2": "RKE2, which unpacks its own",
@@ -61,7 +61,7 @@ _OWNED: Final[Mapping[str, str]] = {
 }
 #: Seconds in which a program has to arrive, and in which it has to say its version.
 _ARRIVES, _SAYS = 900.0, 60.0
-#: What the shell says of a program that the file system does not let it execute.
+#: The shell's status for a program that the file system does not let it execute.
 _NO_EXECUTION: Final = 126
 
 
@@ -81,8 +81,8 @@ def chosen(
     program's path), if the one node can have it in place of its own. Reads only.
 
     Raises :class:`SubjectUsageError` where it cannot: the node's kubelet is no file of its own or
-    cannot be written, too little may be done, the program is no kubelet, is built for another
-    architecture, or is what the node runs.
+    cannot be written, the permitted risk is too low, the program is no kubelet, is built for
+    another architecture, or is what the node runs.
     """
     reached = nodes.sole()
     facts, kubelet = reached.facts, released(reached.facts)
@@ -93,7 +93,7 @@ def chosen(
         raise SubjectUsageError(
             f"{facts.name}: replacing its kubelet needs --max-risk {Risk.KUBELET_RESTART.value}"
         )
-    if why := _fixed(facts) or _fixed_on(reached.shell, facts):
+    if why := _why_fixed(facts) or _why_fixed_on(reached.shell, facts):
         raise SubjectUsageError(f"{facts.name}: its kubelet cannot be replaced: {why}")
     path = builder.program_of(named, progress)
     built_for = architecture_of_program(path)
@@ -118,9 +118,9 @@ def brought(
     facts = reached.facts
     progress(f"bringing {program.named} to {facts.name}")
     try:
-        answer = _sent(reached.shell, facts, program)
-        # The node's own kubelet has to find what it left, whatever the other one made of it.
-        if not foreign(facts):  # theirs change as they come and go
+        answer = _send_program(reached.shell, facts, program)
+        # The node's own kubelet has to find its files again, whatever the other one wrote.
+        if not foreign(facts):  # pods of others change these files
             folder = taken.session.places.root_dir
             kept = (KeepFile(f"{folder}/{name}") for name in FILES if name != STATE)
             taken.guarded.change(*kept)
@@ -168,7 +168,7 @@ class ReplacedKubelet(Subject, TakesOver):
         """The node's subject takes the program away with everything else."""
 
 
-def _fixed(facts: NodeFacts) -> str:
+def _why_fixed(facts: NodeFacts) -> str:
     """Why the node's kubelet cannot be another program, as far as facts tell; ``""``: it can."""
     kubelet = released(facts)
     distribution = distribution_of(facts).name
@@ -183,8 +183,8 @@ def _fixed(facts: NodeFacts) -> str:
     return ""
 
 
-def _fixed_on(shell: Shell, facts: NodeFacts) -> str:
-    """Why not, as the node tells; raises :class:`SubjectSetupError` where it tells nothing."""
+def _why_fixed_on(shell: Shell, facts: NodeFacts) -> str:
+    """The same, as the node says; raises :class:`SubjectSetupError` where it does not answer."""
     kubelet = released(facts)
     root = facts.root.rstrip("/")
     path, mounts = f"{root}{kubelet.binary}", f"{root}/proc/mounts"
@@ -208,7 +208,7 @@ r=$(readlink -f "$p") && p=$r
     return f"{kubelet.binary} {said}" if said else ""
 
 
-def _sent(shell: Shell, facts: NodeFacts, program: Program) -> str:
+def _send_program(shell: Shell, facts: NodeFacts, program: Program) -> str:
     """What the program answers to ``--version`` on the node, once it is there. Raises
     :class:`hil.shell.NodeError`."""
     place = quote(f"{facts.root.rstrip('/')}{STAGED}")
@@ -226,5 +226,5 @@ def _sent(shell: Shell, facts: NodeFacts, program: Program) -> str:
     asked = shell.run(f"{place} --version 2>&1", deadline=_SAYS, limit=1 << 16)
     if asked.status != _NO_EXECUTION:
         return asked.text
-    # Nothing below /var may be executed there; where a kubelet lies, it may.
+    # The node executes nothing below /var; where its kubelet lies, it does.
     return f"Kubernetes {version_of(program.path)[1]}\n"

@@ -1,4 +1,4 @@
-"""What every part that touches a node does it through: one command, bounded in time and size.
+"""The interface of every part that touches a node: one command, bounded in time and size.
 
 What belongs here: the protocol, its result and its errors. What never does: how a command reaches
 the node (:mod:`hil.transport`), and what is run there.
@@ -9,7 +9,7 @@ The exception says whose fault it is, as for subjects (:mod:`conformance.subject
     +-- NodeUsageError          the user named a node that cannot be: inventory, scheme (status 2)
     +-- NodeUnreachable         no connection, or it broke: wrong key, changed host key, cut
     +-- NodeTimeout             a command outlived its deadline, or wrote more than its bound
-    +-- NodeUnfit               reached, but not to be used: no sudo, no kubelet, not static, full
+    +-- NodeUnfit               reached, but unfit: no sudo, no kubelet, not static, full
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LIMIT: Final = 4 << 20
 
 
 class NodeError(WithEvidence):
-    """Something about a node that is no verdict."""
+    """An error of a node, which is not a verdict."""
 
 
 class NodeUsageError(NodeError):
@@ -68,12 +68,12 @@ class NeedsKubelet(Protocol):
 
     def outlast_boot(self, folder: str) -> None:
         """From now on it works after a boot, though the kubelet does not come up. ``folder`` of the
-        node is the run's own, and goes with the run."""
+        node is the run's own, and is removed with it."""
 
 
 def outlast_kubelet(shell: Shell) -> None:
-    """Whatever ``shell`` it is, from now on it works while the node's kubelet is down. Raises
-    :class:`NodeUnfit` where it cannot."""
+    """Make ``shell``, of any kind, work while the node's kubelet is down. Raises :class:`NodeUnfit`
+    where it cannot."""
     if isinstance(shell, NeedsKubelet):
         shell.outlast_kubelet()
 
@@ -98,10 +98,10 @@ class Shell(Protocol):
         """Run ``script`` by ``sh`` on the node as root, with ``stdin``.
 
         A status other than 0 is a result, not an error. When this returns or raises, the command
-        runs no more on the node, with all its children, as far as the node can still be reached.
-        Raises :class:`NodeUnreachable` and :class:`NodeTimeout` (``deadline`` in seconds, ``limit``
-        in bytes of stdout and stderr together).
+        and all its children have ended on the node, as far as the node can still be reached. Raises
+        :class:`NodeUnreachable` and :class:`NodeTimeout` (``deadline`` in seconds, ``limit`` in
+        bytes of stdout and stderr together).
         """
 
     def close(self) -> None:
-        """Let go of the connection. May be called twice."""
+        """Close the connection. May be called twice."""

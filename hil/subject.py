@@ -8,9 +8,9 @@ given back. What never does: what is done to a node (:mod:`hil.session`).
     node:lab.toml#node7                        one of them
     node:lab.toml?max-risk=cpu-offline&image=registry.example/busybox:1
 
-``max-risk`` is ``pods`` unless said otherwise, and ``reboot`` on nodes of the lab, which are made
-to be broken. Opening a subject only reads; a node is taken (lease, journal, dead-man timer) when
-its first scenario begins, and given back, restored, when the subject is closed.
+``max-risk`` is ``pods`` by default, and ``reboot`` on nodes of the lab, which are made to be
+broken. Opening a subject only reads; a node is taken (lease, journal, dead-man timer) when its
+first scenario begins, and given back, restored, when the subject is closed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _OPTIONS: Final = ("max-risk", "image", "kubeconfig", "transport-image")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user asks of a run on nodes. ``risk`` is ``None`` where nothing was said."""
+    """What a user asks of a run on nodes. ``risk`` is ``None`` where none was given."""
 
     risk: Risk | None = None
     image: Image | None = None
@@ -76,7 +76,7 @@ class Options:
     transport_image: str = ""
 
     def applied(self, address: NodeAddress) -> NodeAddress:
-        """The address, with what was said of all of them."""
+        """The address, with these options."""
         return replace(
             address,
             kubeconfig=self.kubeconfig or address.kubeconfig,
@@ -90,7 +90,7 @@ class Options:
         return Risk.REBOOT if address.lab else Risk.PODS
 
     def image_on(self, address: NodeAddress) -> Image:
-        """What containers are made of there."""
+        """The image of containers there."""
         if self.image is not None:
             return self.image
         return Image(WORKLOAD_IMAGE) if address.lab else Image()
@@ -111,8 +111,8 @@ def parse_target(target: str) -> tuple[str, str, Options]:
         raise SubjectUsageError("node: needs an address (ssh://root@node7) or an inventory")
     image = Image(given["image"]) if given.get("image") else None
     kubeconfig = Path(given["kubeconfig"]) if given.get("kubeconfig") else None
-    way = given.get("transport-image", "")
-    return place, name, Options(_risk(given.get("max-risk", "")), image, kubeconfig, way)
+    transport = given.get("transport-image", "")
+    return place, name, Options(_risk(given.get("max-risk", "")), image, kubeconfig, transport)
 
 
 def _risk(text: str) -> Risk | None:
@@ -185,7 +185,7 @@ class NodeSubject(
             for one in able(risk) - self.capabilities - self.lacking.keys():
                 self.lacking[one] = f"needs --max-risk {risk.value}"
         for reached_one in reached:
-            # What no risk permits is told with its reason.
+            # What no risk permits is listed with its reason.
             self.lacking |= unable(reached_one.facts)
 
     @classmethod
@@ -254,14 +254,14 @@ class NodeSubject(
         return next(iter(self._reached.values()))
 
     def taken(self) -> LeasedNode:
-        """The one node, ours until this is closed. Raises :class:`SubjectSetupError`."""
+        """The one node, leased until this is closed. Raises :class:`SubjectSetupError`."""
         reached = self.sole()
         self._session(reached)
         return self._leased[reached.facts.name]
 
     def smoke(self) -> None:
-        """Is every node fit, and free? Read-only, and once, so that a refusal is said once. Raises
-        :class:`SubjectSetupError`."""
+        """Check that every node is fit and free. It only reads, and is called once, so that a
+        refusal is reported once. Raises :class:`SubjectSetupError`."""
         for one in self._reached.values():
             try:
                 _require_fit(one.address, one.facts)
@@ -290,11 +290,11 @@ class NodeSubject(
         fresh = None if shaping else session.fresh(config)
         if shaping:
             session.require_restarts()
-        made = self._made(session, machine, config, fresh, machines=machines, shaping=shaping)
+        made = self._real_node(session, machine, config, fresh, machines=machines, shaping=shaping)
         self._open.append(made)
         return made
 
-    def _made(
+    def _real_node(
         self,
         session: NodeSession,
         machine: Machine,
@@ -336,14 +336,14 @@ class NodeSubject(
         }
 
     def close(self) -> None:
-        """Restore every node and let go of it. May be called twice. Raises
+        """Restore every node and close its connection. May be called twice. Raises
         :class:`SubjectNotRestored` after all of them were tried."""
         if self._closed:
             return
         self._closed = True
         manual = "; ".join(one.guarded.manual for one in self._leased.values())
         with second_interrupt_tells(manual, self._progress):
-            failed = self._given_back()
+            failed = self._give_back()
         for reached in self._reached.values():
             reached.shell.close()
         if failed:
@@ -351,8 +351,8 @@ class NodeSubject(
                 "; ".join(map(str, failed)), evidence="\n".join(one.evidence for one in failed)
             )
 
-    def _given_back(self) -> list[NotRestored]:
-        """Why nodes could not be restored, after all of them were tried."""
+    def _give_back(self) -> list[NotRestored]:
+        """Restore every node; the errors of those that could not be restored."""
         failed: list[NotRestored] = []
         for made in self._open:
             with contextlib.suppress(SubjectError, NodeError):
@@ -389,8 +389,8 @@ def _reach(address: NodeAddress, progress: Callable[[str], None]) -> _Reached:
 
 
 def _facts(address: NodeAddress, shell: Shell, progress: Callable[[str], None]) -> NodeFacts:
-    """Asked once a run, before its first scenario: later another worker may be changing the node's
-    kubelet, or have left it changed."""
+    """The facts of a node, asked once a run, before its first scenario: later another worker may be
+    changing the node's kubelet, or have left it changed."""
     name = f"{address.name} at {address.url}"
     if (known := given(name)) is not None:
         facts: NodeFacts = pickle.loads(known)  # noqa: S301 of our own, through our own pipe

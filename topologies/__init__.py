@@ -4,10 +4,9 @@
 archive or a folder; :func:`names`, :func:`matching`, :func:`find` and :func:`search` list them;
 :func:`describe` makes a machine from a spec, :func:`offline` and :func:`without_cpus` take CPUs
 away, :func:`with_memory` gives every NUMA node other memory, :func:`with_huge_pages` huge pages,
-:func:`complete` adds what follows from a tree that others captured, :func:`write` and :func:`pack`
-put one on disk, :func:`lint` tells what is odd in one, :func:`pairs` lists machines before and
-after a change.
-:mod:`topologies.drawing` draws who holds which CPU.
+:func:`complete` adds what is missing in a tree that another program captured, :func:`write` and
+:func:`pack` put one on disk, :func:`lint` finds contradictions in one, :func:`pairs` lists machines
+before and after a change. :mod:`topologies.drawing` draws who holds which CPU.
 """
 
 from topologies.described import describe, is_described

@@ -1,11 +1,11 @@
 """Archives of machines: tar, plain or compressed, read in one pass without extracting.
 
-A reader of its own, because an archive here has thousands of members of a few bytes, from
-strangers: it keeps only what a machine is made of, trusts no header, bounds what comes out of the
-decompressor, and is several times faster than building an object a member.
+It replaces :mod:`tarfile`, because an archive here has thousands of members of a few bytes, and is
+not trusted. It keeps only the files of a machine, trusts no header, and limits what the
+decompressor returns. It is several times faster than one object for each member.
 
-Understood are ustar, GNU long names and pax paths. Hard links are read as the file they name. A
-device, a FIFO or a sparse member among the relevant paths refuses the whole archive.
+It reads ustar, GNU long names and pax paths, and a hard link as the file that it names. It refuses
+an archive with a device, a FIFO or a sparse member among the relevant paths.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _UNPACKING_ERRORS: Final = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
 
 class BrokenArchive(Exception):
-    """The archive is torn, no archive, or hostile; ``str()`` says which, without its name."""
+    """The archive is cut off, hostile, or not one; ``str()`` says which, without its name."""
 
 
 class _Source(Protocol):
@@ -52,14 +52,14 @@ class _Source(Protocol):
 
 
 def read_archive(data: bytes) -> Tree:
-    """The tree in an archive's bytes: relevant paths only, the folder it was packed under
-    stripped. Raises :class:`BrokenArchive`."""
+    """The tree in an archive's bytes: the relevant paths, without the folder that they were packed
+    under. Raises :class:`BrokenArchive`."""
     if len(data) > MAX_PACKED:
         raise BrokenArchive(f"larger than {MAX_PACKED >> 20} MiB")
-    return _Reader(_Expanded(_opened(data), len(data))).tree()
+    return _Reader(_Expanded(_decompressed(data), len(data))).tree()
 
 
-def _opened(data: bytes) -> _Source:
+def _decompressed(data: bytes) -> _Source:
     if data.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=io.BytesIO(data))
     if data.startswith(b"BZh"):
@@ -97,13 +97,13 @@ class _Xz:
 
 
 class _Expanded:
-    """What a source expands to, in pieces of exactly the size asked for, and bounded."""
+    """The expanded data of a source, in pieces of exactly the requested size, and bounded."""
 
     def __init__(self, source: _Source, packed: int) -> None:
         self._source = source
         self._bound = min(MAX_EXPANDED, max(packed * MAX_RATIO, _RATIO_FROM))
         self._seen = 0
-        #: What was expanded last, and how far it was taken.
+        #: Expanded data, and the position up to which it was taken.
         self.buffer = b""
         self.at = 0
 
@@ -121,13 +121,13 @@ class _Expanded:
                 return b"".join(pieces)
 
     def refill(self) -> bool:
-        """Expand some more into the buffer, without what was taken; ``False`` at the end."""
-        chunk = self._more()
+        """Drop from the buffer what was taken, and append more; ``False`` at the end."""
+        chunk = self._read_chunk()
         self.buffer, self.at = self.buffer[self.at :] + chunk, 0
         return bool(chunk)
 
     def skip(self, size: int) -> bool:
-        """Pass over ``size`` bytes; ``False`` where there are fewer."""
+        """Skip ``size`` bytes; ``False`` where there are fewer."""
         while size > _CHUNK:
             if not self.take(_CHUNK):
                 return False
@@ -136,10 +136,10 @@ class _Expanded:
 
     def drain(self) -> None:
         """Read to the end, where packers keep their checksums."""
-        while self._more():
+        while self._read_chunk():
             pass
 
-    def _more(self) -> bytes:
+    def _read_chunk(self) -> bytes:
         try:
             chunk = self._source.read(_CHUNK)
         except _UNPACKING_ERRORS as error:
@@ -151,13 +151,13 @@ class _Expanded:
 
 
 class _Reader:
-    """Goes through the members; what a member says of itself is believed by no one."""
+    """Reads the members one by one, and trusts no header."""
 
     def __init__(self, stream: _Expanded) -> None:
         self._stream = stream
         self._entries: dict[str, str] = {}
         self._prefix: str | None = None
-        #: What stands before a path of the tree in the name of a member.
+        #: The part of a member's name before the path in the tree.
         self._above: str | None = None
         self._members = 0
         self._kept_bytes = 0
@@ -176,13 +176,13 @@ class _Reader:
 
     def tree(self) -> Tree:
         try:
-            self._members_to_the_end()
+            self._read_members()
             check_nesting(self._entries)
         except ValueError as error:
             raise BrokenArchive(f"refused: {error}") from error
         return Tree(self._entries)
 
-    def _members_to_the_end(self) -> None:
+    def _read_members(self) -> None:
         while (header := self._stream.take(_BLOCK)) != _END:
             if len(header) < _BLOCK:
                 raise BrokenArchive("cut off: it ends in the middle")
@@ -217,7 +217,7 @@ class _Reader:
         self._pax = {}
 
     def _plain_members(self) -> None:
-        """Whatever follows and is plain; :meth:`_member` would do the same, one by one."""
+        """Take the plain members that follow, with the result of :meth:`_member` for each."""
         if self._above is None:
             return
         stream, more = self._stream, True
@@ -226,7 +226,7 @@ class _Reader:
             stream.at, members, kept = self._plain.take(stream.buffer, stream.at, self._above, most)
             self._members += members
             self._count(kept)
-            # Where there is room for a whole one, what follows is not plain.
+            # If a whole plain member has room in the rest, the next member is not plain.
             more = len(stream.buffer) - stream.at < MOST_PLAIN and stream.refill()
 
     def _size(self, header: bytes) -> int:

@@ -12,21 +12,21 @@ from topologies.cpulist import bits, format_list
 RESERVED: Final = "reserved"
 SHARED_POOL: Final = "shared pool"
 
-#: Tags of pods: neither R nor S, which stand for the two above, nor what looks like 1 or 0.
+#: Letters of pods' tags. R and S are the tags of the two above; I and O look like 1 and 0.
 _LETTERS: Final = "ABCDEFGHJKLMNPQTUVWXYZ"
-#: Okabe and Ito's palette, kept apart by people with any colour vision; black is for marks.
+#: Okabe and Ito's palette without black: people with any colour vision tell these apart.
 _POD_COLOURS: Final = (
     "#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7",
 )  # fmt: skip
 _RESERVED_COLOUR: Final = "#8a8f98"
 _SHARED_COLOUR: Final = "#dfe3e8"
 
-#: Of each CPU its NUMA node, socket, core and uncore cache.
+#: The NUMA node, socket, core and uncore cache of each CPU.
 Placed = Mapping[int, tuple[int, int, int, int]]
 
 
 class Level(Enum):
-    """What a box stands for, as its label says it."""
+    """What a box stands for, in the words of its label."""
 
     MACHINE = "machine"
     SOCKET = "socket"
@@ -49,7 +49,7 @@ class Box:
     memory: int = 0
 
     def label(self) -> str:
-        """What stands at the box."""
+        """The text at the box."""
         if self.level is Level.MEMORY:
             return f"NUMA node {self.number}: no CPUs, {_size(self.memory)}"
         if self.level is Level.NOWHERE:
@@ -72,7 +72,7 @@ class Beside:
     cpus: frozenset[int] = frozenset()
 
     def summary(self) -> list[str]:
-        """In words, a text for each kind that there is."""
+        """One text for the NUMA nodes and one for the CPUs, each where there are any."""
         said = []
         if self.nodes:
             count, listed = len(self.nodes), format_list(bits(self.nodes))
@@ -85,7 +85,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who holds CPUs: ``tag`` stands for it on each, ``missing`` lists those the machine lacks."""
+    """A holder of CPUs: ``tag`` marks each of them, ``missing`` lists those the machine lacks."""
 
     name: str
     tag: str
@@ -94,7 +94,7 @@ class Owner:
     missing: str = ""
 
     def listed(self) -> str:
-        """Its CPUs as a list, with a word on those the machine lacks."""
+        """Its CPUs as a list, and those that the machine lacks."""
         held = format_list(self.cpus) or "none"
         return f"{held} (not on this machine: {self.missing})" if self.missing else held
 
@@ -125,7 +125,7 @@ class Scene:
         return [cpu for box in (self.machine, *self.beside) for cpu in box.all_cpus()]
 
     def summary(self) -> str:
-        """The scene in a sentence, for those who do not see it."""
+        """The scene as one text, for readers who cannot see the picture."""
         parts = [f"{sum(1 for _ in self.machine.all_cpus())} CPUs"]
         for box in self.beside:
             cpus = format_list(bits(box.all_cpus()))
@@ -145,10 +145,10 @@ def arrange(
     """The scene: boxes by ascending number, pods in the order given, then reserved and shared."""
     others = beside or Beside()
     known = [*cpus, *sorted(others.cpus - cpus.keys())]
-    everyone = _owners(owners, bits(known))
-    held = {cpu: who for cpu in known if (who := _holders(cpu, everyone))}
+    all_owners = _owners(owners, bits(known))
+    held = {cpu: holders for cpu in known if (holders := _holders(cpu, all_owners))}
     return Scene(
-        _machine(cpus), tuple(_beside(others)), everyone, held, bits(highlight) & bits(known)
+        _machine(cpus), tuple(_beside(others)), all_owners, held, bits(highlight) & bits(known)
     )
 
 
@@ -171,12 +171,12 @@ def _machine(cpus: Placed) -> Box:
     return Box(Level.MACHINE, 0, _split(cpus, sorted(cpus), (*order, Level.CORE)))
 
 
-#: Where a level's number stands among a CPU's four.
+#: The index of a level in the values of :data:`Placed`.
 _PLACE: Final = {Level.NUMA: 0, Level.SOCKET: 1, Level.CORE: 2, Level.CACHE: 3}
 
 
 def _several(pairs: Iterable[tuple[object, int]]) -> bool:
-    """Whether some first member stands beside more than one second."""
+    """Whether one first member is paired with several second members."""
     first: dict[object, int] = {}
     return any(first.setdefault(outer, inner) != inner for outer, inner in pairs)
 
@@ -196,14 +196,14 @@ def _split(cpus: Placed, members: list[int], levels: tuple[Level, ...]) -> tuple
 def _owners(owners: Mapping[str, Iterable[int]], machine: int) -> tuple[Owner, ...]:
     special = {RESERVED: ("R", _RESERVED_COLOUR), SHARED_POOL: ("S", _SHARED_COLOUR)}
     pods = [name for name in owners if name not in special]
-    made = [
+    found = [
         _owner(name, _tag(index), _POD_COLOURS[index % len(_POD_COLOURS)], owners[name], machine)
         for index, name in enumerate(pods)
     ]
-    made += [
+    found += [
         _owner(name, *special[name], owners[name], machine) for name in special if name in owners
     ]
-    return tuple(made)
+    return tuple(found)
 
 
 def _owner(name: str, tag: str, colour: str, cpus: Iterable[int], machine: int) -> Owner:
@@ -222,8 +222,8 @@ def _tag(index: int) -> str:
 
 
 def _holders(cpu: int, owners: tuple[Owner, ...]) -> tuple[Owner, ...]:
-    """Who holds ``cpu``. Being reserved is a part of the shared pool, not a second owner."""
-    who = [owner for owner in owners if owner.cpus >> cpu & 1]
-    if any(owner.name == RESERVED for owner in who):
-        who = [owner for owner in who if owner.name != SHARED_POOL]
-    return tuple(who)
+    """The owners of ``cpu``. The shared pool is not one where the CPU is reserved."""
+    holders = [owner for owner in owners if owner.cpus >> cpu & 1]
+    if any(owner.name == RESERVED for owner in holders):
+        holders = [owner for owner in holders if owner.name != SHARED_POOL]
+    return tuple(holders)

@@ -80,7 +80,7 @@ def _x86(spec: Spec, cpus: _Placed) -> Iterator[str]:
         )
 
 
-def _alike(block: str, end: str = "") -> Callable[[Spec, _Placed], Iterator[str]]:
+def _for_each_cpu(block: str, end: str = "") -> Callable[[Spec, _Placed], Iterator[str]]:
     """The same for each CPU but for its number, and ``end`` after all of them."""
 
     def write(_: Spec, cpus: _Placed) -> Iterator[str]:
@@ -90,7 +90,7 @@ def _alike(block: str, end: str = "") -> Callable[[Spec, _Placed], Iterator[str]
     return write
 
 
-_arm64: Final = _alike(
+_arm64: Final = _for_each_cpu(
     "processor\t: {}\n"
     "BogoMIPS\t: 2000.00\n"
     f"Features\t: {_ARM_FEATURES}\n"
@@ -101,7 +101,7 @@ _arm64: Final = _alike(
     "CPU revision\t: 0\n"
     "\n"
 )
-_ppc64: Final = _alike(
+_ppc64: Final = _for_each_cpu(
     "processor\t: {}\n"
     "cpu\t\t: POWER10 (architected), altivec supported\n"
     "clock\t\t: 2750.000000MHz\n"

@@ -19,7 +19,7 @@ _RUN: Final = re.compile("1+")
 _Key = TypeVar("_Key")
 
 #: Linux numbers CPUs up to this (``NR_CPUS`` is at most 8192: ``arch/x86/Kconfig``), and fewer NUMA
-#: nodes. A set is one int as long as its highest id, so a wild id would cost time and memory.
+#: nodes. A set is one int as long as its highest id, so a huge id would cost time and memory.
 MAX_ID: Final = 8191
 #: The longest text that is read as a set. Linux writes at most 28 KiB (``CPULIST_FILE_MAX_BYTES``).
 MAX_TEXT: Final = 64 << 10
@@ -55,7 +55,7 @@ def ids(mask: int) -> Iterator[int]:
 
 
 def parse_list(text: str) -> int:
-    """Read a list; blanks, newlines and NULs around it do not count, and no text is no CPU.
+    """Read a list; blanks, newlines and NULs around it are ignored, and no text is no CPU.
 
     Raises ``ValueError`` for anything that Linux does not write: :class:`BeyondLinux` for a list
     that is too long.
@@ -80,8 +80,8 @@ def parse_list(text: str) -> int:
 
 
 def format_list(mask: int, *, most: int | None = None) -> str:
-    """Write a list, without a newline; the empty set is the empty text. ``most``: so many runs of
-    CPUs at most, with an ellipsis for the rest."""
+    """Write a list, without a newline; the empty set is the empty text. ``most`` limits the runs of
+    CPUs; an ellipsis stands for the rest."""
     pieces: list[str] = []
     for found in _RUN.finditer(bin(mask)[:1:-1]):
         if len(pieces) == most:
@@ -116,7 +116,7 @@ def format_mask(mask: int, width: int) -> str:
 
 
 def parsed(parse: Callable[[str], int], text: str | None) -> int | None:
-    """What ``parse`` makes of a file's text; ``None`` where there is no file or no sense in it."""
+    """The set in a file's text; ``None`` where there is no file, or ``parse`` refuses it."""
     if text is None:
         return None
     try:

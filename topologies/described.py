@@ -44,7 +44,7 @@ def describe(spec: str) -> Machine:
 
 
 def is_described(machine: Machine) -> bool:
-    """Whether nobody captured this machine: its files are those that its totals make."""
+    """Whether the describer made this machine: its files are those of its shape."""
     return bool(machine.shape) and machine.digest == describe(machine.shape).digest
 
 
@@ -107,11 +107,11 @@ def _cpus(spec: Spec, order: int) -> tuple[int, ...]:
     return tuple(cpu * spec.cpu_step for cpu in ordered)
 
 
-def _share_of(one: int, total: int, parts: int) -> int:
-    """In which of the parts that ``total`` spread over this one lies."""
+def _share_of(item: int, total: int, parts: int) -> int:
+    """The index of the part that holds ``item``, where ``total`` items spread over ``parts``."""
     for part, size in enumerate(shares(total, parts)):
-        one -= size
-        if one < 0:
+        item -= size
+        if item < 0:
             return part
     raise AssertionError("beyond the last")
 
@@ -132,7 +132,7 @@ def _add_cores(entries: dict[str, str], spec: Spec, cores: list[Core], width: in
     for core in cores:
         for key in _places(core).items():
             masks[key] = masks.get(key, 0) | core.mask
-    texts = {key: _both(mask, width) for key, mask in masks.items()}
+    texts = {key: _mask_and_list(mask, width) for key, mask in masks.items()}
     for core in cores:
         shared = {level: texts[level, one] for level, one in _places(core).items()}
         texts_of_core = files(spec, core, shared)
@@ -159,7 +159,7 @@ def _places(core: Core) -> dict[str, int]:
     }
 
 
-def _both(mask: int, width: int) -> tuple[str, str]:
+def _mask_and_list(mask: int, width: int) -> tuple[str, str]:
     """A set as the kernel shows it twice: mask and list."""
     return format_mask(mask, width) + "\n", format_list(mask) + "\n"
 
@@ -177,7 +177,7 @@ def _add_nodes(entries: dict[str, str], spec: Spec, cores: list[Core], width: in
     entries[f"{NODE}/possible"] = f"0-{max(masks)}\n" if max(masks) else "0\n"
     for node, mask in masks.items():
         base = f"{NODE}/node{node}"
-        entries[f"{base}/cpumap"], entries[f"{base}/cpulist"] = _both(mask, width)
+        entries[f"{base}/cpumap"], entries[f"{base}/cpulist"] = _mask_and_list(mask, width)
         distances = (_distance(spec, node // step, other) for other in range(len(masks)))
         entries[f"{base}/distance"] = " ".join(map(str, distances)) + "\n"
         entries[f"{base}/meminfo"] = _meminfo(node)
@@ -197,7 +197,7 @@ def _distance(spec: Spec, one: int, other: int) -> int:
 
 def _home(spec: Spec, node: int) -> int:
     """The socket of a NUMA node, or the node itself where it holds several sockets. Nodes without
-    CPUs hang off the sockets in turn."""
+    CPUs belong to the sockets in turn."""
     homes = min(spec.sockets, spec.nodes)
     return node // (spec.nodes // homes) if node < spec.nodes else (node - spec.nodes) % homes
 

@@ -2,8 +2,8 @@
 
 Both pictures nest the same boxes: sockets, NUMA nodes, uncore caches (where a NUMA node, or a
 socket in one, has several), physical cores, CPUs. Where sockets share a NUMA node, the NUMA node
-is the outer box. A CPU wears the colour of its owner and the owner's letters, so that nothing is
-said by colour alone; a CPU that more than one pod holds wears all of their colours.
+is the outer box. A CPU has its owner's colour and letters, so that no fact is in the colour alone.
+A CPU that several pods hold has all of their colours.
 
 ``cpus`` maps each CPU to (NUMA node, socket, core, uncore cache); ``owners`` maps
 ``pod/container``, ``reserved`` and ``shared pool`` to CPUs. Reserved CPUs that are also in the
@@ -38,7 +38,7 @@ def svg(
     highlight: Iterable[int] = (),
     beside: Beside | None = None,
 ) -> str:
-    """An SVG document of its own: it scales, brings its background, and needs nothing else."""
+    """A complete SVG document: it scales, has a background, and refers to no other file."""
     return picture.render(boxes.arrange(cpus, owners or {}, highlight, beside), title)
 
 

@@ -1,10 +1,10 @@
 """Entries of the catalogue: what is said of each machine, in a ``NAME.toml`` of its own.
 
-``shape``, ``why``, ``source`` and ``digest`` are owed. ``kernel`` says what its kernel makes of the
-hardware and ``kubelet`` what a kubelet makes of that, where it is worth a sentence;
-``architecture`` is as ``uname -m`` gives it, ``x86_64`` where nothing is said. A ``[[pair]]`` says
-that another machine is this one after somebody changed it. ``[imported]`` is there where the
-archive is another project's: who published it, under which licence, and what was completed.
+``shape``, ``why``, ``source`` and ``digest`` are required. ``kernel`` says how its kernel shows the
+hardware and ``kubelet`` how a kubelet sees that, where either is remarkable; ``architecture`` is as
+``uname -m`` gives it, ``x86_64`` by default. A ``[[pair]]`` names the machine that this one is
+after a change. ``[imported]`` is there where the archive is another project's: who published it,
+under which licence, and what was completed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from topologies.errors import BadSpec, BrokenMachine
 from topologies.spec import parse
 
 CATALOGUE: Final = Path(__file__).parent / "catalogue"
-_OWED: Final = frozenset({"shape", "why", "source", "digest"})
-_MAY: Final = frozenset({"kernel", "kubelet", "architecture"})
+_REQUIRED: Final = frozenset({"shape", "why", "source", "digest"})
+_OPTIONAL: Final = frozenset({"kernel", "kubelet", "architecture"})
 _OF_AN_IMPORT: Final = frozenset({"origin", "licence", "file", "notes"})
 _OF_A_PAIR: Final = frozenset({"after", "change"})
 
@@ -39,8 +39,8 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The names of a machine before and after a change. Each change has a way back, which is the
-    same pair read from its end."""
+    """The names of a machine before and after a change. The same pair, read from its end, is the
+    reverse change."""
 
     before: str
     after: str
@@ -100,9 +100,10 @@ def _entry(path: Path, name: str) -> Entry:
         raise BrokenMachine(str(path), f"it cannot be read: {error}") from error
     pairs = said.pop("pair", [])
     imported = said.pop("imported", None)
-    if not _OWED <= said.keys() <= _OWED | _MAY or not _texts(said) or not isinstance(pairs, list):
-        owed, may = ", ".join(sorted(_OWED)), ", ".join(sorted(_MAY))
-        raise BrokenMachine(str(path), f"its keys are not {owed} (and {may}), all texts")
+    keys_fit = _REQUIRED <= said.keys() <= _REQUIRED | _OPTIONAL
+    if not keys_fit or not _texts(said) or not isinstance(pairs, list):
+        required, optional = ", ".join(sorted(_REQUIRED)), ", ".join(sorted(_OPTIONAL))
+        raise BrokenMachine(str(path), f"its keys are not {required} (and {optional}), all texts")
     if said["shape"]:
         try:
             parse(said["shape"])

@@ -1,10 +1,10 @@
-"""What can be wrong with a machine that someone named.
+"""What can be wrong with a machine that a user names.
 
     MachineError
-    +-- UnknownMachine        nothing goes by that name
-    +-- BadSpec               a description of a machine that cannot be
-    +-- BrokenMachine         an archive or a folder that is no machine, or is torn or hostile
-    +-- UnwritableMachine     the tree cannot be laid out where it was asked for
+    +-- UnknownMachine        nothing has that name
+    +-- BadSpec               a description of a machine that cannot exist
+    +-- BrokenMachine         an archive or folder that is not a machine, cut off, or hostile
+    +-- UnwritableMachine     the tree cannot be written there
 
 Every ``str()`` is one line for a person; what comes from an archive is made printable in it.
 """
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 
 class MachineError(Exception):
-    """A machine cannot be had; ``str()`` is one line."""
+    """A machine cannot be used; ``str()`` is one line."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
@@ -51,7 +51,7 @@ class BrokenMachine(MachineError):
 
 
 class UnwritableMachine(MachineError):
-    """The tree cannot be laid out at ``where``."""
+    """The tree cannot be written to ``where``."""
 
     def __init__(self, where: str, reason: str) -> None:
         self.where = where

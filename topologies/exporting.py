@@ -1,8 +1,8 @@
-"""Machines for readers that ask for more than a kubelet does.
+"""Machines for readers that need more than a kubelet does.
 
-lstopo and lscpu refuse a tree without ``/proc/cpuinfo``, which not everyone who captures a machine
-keeps. What belongs here: the least that they ask for. What never does: changing a machine that is
-loaded, or a file that is there.
+lstopo and lscpu refuse a tree without ``/proc/cpuinfo``, which some captures lack. What belongs
+here: the least that they need. What never does: changing a machine that is loaded, or a file that
+is there.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from topologies.tree import Tree
 
 
 def readable(tree: Tree) -> Tree:
-    """``tree`` with a ``/proc/cpuinfo``: its own, or one that numbers the online CPUs and says
-    nothing else of them, in the form of the architecture. A tree whose online CPUs cannot be read
-    comes back as it is."""
+    """``tree`` with a ``/proc/cpuinfo``: its own, or one with the numbers of the online CPUs alone,
+    in the form of the architecture. A tree whose online CPUs cannot be read is returned
+    unchanged."""
     if CPUINFO in tree:
         return tree
     try:
@@ -36,7 +36,7 @@ def _is_s390(tree: Tree) -> bool:
 
 def _numbered(online: list[int]) -> str:
     """As x86 (``arch/x86/kernel/cpu/proc.c``), and near enough to arm64 and POWER for both readers.
-    lscpu passes over a block that has the number alone."""
+    lscpu ignores a block that has only the number."""
     return "".join(f"processor\t: {cpu}\nmodel name\t: unknown\n\n" for cpu in online)
 
 

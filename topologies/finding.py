@@ -2,8 +2,8 @@
 
 The catalogue is a folder of ``NAME.toml`` files (:mod:`topologies.entries`); a ``NAME.tar.xz``
 beside one holds the machine's tree, and without it the machine is described by its shape.
-``PINPROOF_MACHINES`` names folders of further archives and trees, which
-never hide a machine of the catalogue: a report that names one means that one.
+``PINPROOF_MACHINES`` names folders of further archives and trees. These never replace a machine of
+the catalogue, so that its name in a report has one meaning.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def machine(path_or_name: str | os.PathLike[str], *, check: bool = True) -> Mach
             return found
     path = Path(path_or_name)
     try:
-        return _at(path, check)
+        return _from_path(path, check)
     except UnknownMachine:
         near = get_close_matches(str(path_or_name), names(), n=2, cutoff=0.75)
         raise UnknownMachine(str(path_or_name), near) from None
@@ -80,14 +80,14 @@ def names() -> list[str]:
 
 
 def find(pattern: str | os.PathLike[str]) -> list[Machine]:
-    """The machines that ``pattern`` means: ``all``, a glob over :func:`names` (``2s-*``), or
-    whatever :func:`machine` takes. Never empty: raises what :func:`machine` raises."""
+    """The machines that ``pattern`` means: ``all``, a glob over :func:`names` (``2s-*``), or what
+    :func:`machine` accepts. Never empty: raises what :func:`machine` raises."""
     return [machine(name) for name in matching(pattern)] or [machine(pattern)]
 
 
 def matching(pattern: str | os.PathLike[str]) -> list[str]:
-    """Those of :func:`names` that ``pattern`` means, ``all`` or a glob, in their order. None of
-    them is read. Empty where it matches none, or is no glob."""
+    """Those of :func:`names` that ``pattern`` means, ``all`` or a glob, in their order. No machine
+    is read. Empty where nothing matches, and for any other text."""
     if pattern == "all":
         return names()
     if isinstance(pattern, str) and any(char in pattern for char in "*?["):
@@ -97,13 +97,13 @@ def matching(pattern: str | os.PathLike[str]) -> list[str]:
 
 def search(text: str) -> list[str]:
     """The names of the machines, in the order of :func:`names`, that hold ``text`` in their name or
-    in what is said of them (``why``, ``source``, ``kernel``, ``kubelet``): as words of their own
-    (``AMD`` is none in ``amd64``), or, where no machine has them so, anywhere. Case does not count.
-    What cannot be read is searched by its name."""
-    said = {name: f"{name}\n{_said(name)}" for name in names()}
+    in what is said of them (``why``, ``source``, ``kernel``, ``kubelet``): as whole words (``AMD``
+    is not one in ``amd64``), or anywhere where no machine has it as words. Case is ignored. A
+    machine whose texts cannot be read is searched by its name."""
+    said = {name: f"{name}\n{_texts_of(name)}" for name in names()}
     part = re.compile(re.escape(text), re.IGNORECASE)
     word = re.compile(rf"(?<!\w){part.pattern}(?!\w)", re.IGNORECASE)
-    found = ([name for name, all_ in said.items() if one.search(all_)] for one in (word, part))
+    found = ([name for name, text in said.items() if form.search(text)] for form in (word, part))
     return next(filter(None, found), [])
 
 
@@ -132,10 +132,10 @@ def _offline(machine: Machine, wanted: tuple[int, ...]) -> Machine:
 
 
 def with_memory(machine: Machine, *mebibytes: int) -> Machine:
-    """``machine`` with so much memory in each NUMA node and without huge pages, under a name that
-    says so: ``NAME-256mib``. Of several sizes each is of one NUMA node, by rising id, and the last
-    of all further ones: ``NAME-255,257,256mib``. The same machine and memory give the same object;
-    a machine whose tree has no NUMA nodes is returned as it is."""
+    """``machine`` with this memory in each NUMA node and without huge pages, as ``NAME-256mib``.
+    Several sizes go to the NUMA nodes by ascending id, the last one also to all further nodes:
+    ``NAME-255,257,256mib``. The same machine and memory give the same object; a machine whose tree
+    has no NUMA nodes is returned as it is."""
     return machine.derived(("memory", mebibytes), lambda: _with_memory(machine, mebibytes))
 
 
@@ -152,10 +152,10 @@ def _with_memory(machine: Machine, mebibytes: tuple[int, ...]) -> Machine:
 
 
 def with_huge_pages(machine: Machine, size: str, *pages: int) -> Machine:
-    """``machine`` with so many huge pages of a size, as ``2Mi``, in each NUMA node, under a
-    name that says so: ``NAME-hugepages-2Mi-16``. Of several numbers each is of one NUMA node, as
-    with :func:`with_memory`. Those of other sizes stay. The same machine and pages give the same
-    object; a machine whose tree has no NUMA nodes is returned as it is."""
+    """``machine`` with ``pages`` huge pages of ``size`` in each NUMA node, as
+    ``NAME-hugepages-2Mi-16``. Several numbers go to the NUMA nodes as with :func:`with_memory`.
+    Huge pages of other sizes stay. The same machine and pages give the same object; a machine whose
+    tree has no NUMA nodes is returned as it is."""
     key = ("huge pages", size, pages)
     return machine.derived(key, lambda: _with_huge_pages(machine, size, pages))
 
@@ -192,7 +192,7 @@ def _named(name: str, check: bool) -> Machine | None:
         return _from_catalogue(name)
     private = _private().get(name)
     if private is not None:
-        return _with_entry(_at(private, check), private)
+        return _with_entry(_from_path(private, check), private)
     pages = _WITH_HUGE_PAGES.fullmatch(name)
     base = _named(pages[1], check) if pages else None
     if pages and base:
@@ -205,7 +205,7 @@ def _named(name: str, check: bool) -> Machine | None:
 
 
 def _from_spec(name: str) -> Machine | None:
-    """A file may well be called ``2s-2n-8c-smt2-ours.tar.xz``: such a text may be a path."""
+    """``None`` for the path of a file that is named like ``2s-2n-8c-smt2-ours.tar.xz``."""
     try:
         return describe(name)
     except BadSpec:
@@ -214,7 +214,7 @@ def _from_spec(name: str) -> Machine | None:
         raise
 
 
-def _at(path: Path, check: bool) -> Machine:
+def _from_path(path: Path, check: bool) -> Machine:
     left_out: list[str] = []
     tree = read_tree(path, left_out=left_out)
     if check:
@@ -224,7 +224,7 @@ def _at(path: Path, check: bool) -> Machine:
 
 
 def _with_entry(found: Machine, path: Path) -> Machine:
-    """With what the file beside it says, as ``pinproof capture`` writes one."""
+    """``found`` with the texts of the file beside it, which ``pinproof capture`` writes."""
     entry = entry_beside(path, found.name)
     if entry is None:
         return found
@@ -232,7 +232,7 @@ def _with_entry(found: Machine, path: Path) -> Machine:
     return replace(found, shape=entry.shape, why=entry.why, source=source)
 
 
-def _said(name: str) -> str:
+def _texts_of(name: str) -> str:
     try:
         entry = (
             catalogue_entry(name)
@@ -250,8 +250,8 @@ def _catalogue_names() -> tuple[str, ...]:
 
 
 def _by_size(name: str) -> tuple[int, bool, str]:
-    """Machines of one size: described ones first, whose names are their shapes. Those whose shape
-    the grammar cannot say come last."""
+    """Machines of one size: described ones first, whose names are their shapes. Machines without a
+    shape come last."""
     shape = catalogue_entry(name).shape
     return parse(shape).present.bit_count() if shape else MAX_CPUS + 1, name != shape, name
 

@@ -1,6 +1,6 @@
 """What each architecture shows of a CPU: which files of ``topology/`` and ``cache/`` it has.
 
-Held against real trees of each: an x86 hybrid processor (i7-1370P), Kunpeng 920, POWER7,
+Compared with real trees of each: an x86 hybrid processor (i7-1370P), Kunpeng 920, POWER7,
 zEnterprise 196, and Debian's Linux 6.1 of each architecture in QEMU.
 
 =======  =========================================================================================

@@ -7,7 +7,7 @@ As Linux 5.15 does on ``echo 0 > cpuN/online``, and at boot with ``maxcpus=``:
 - the maps and lists of the other CPUs no longer hold it, nor do the ``cpulist`` and ``cpumap`` of
   its NUMA node; a node left without CPUs leaves ``has_cpu``, but stays online with its memory;
 - the links ``nodeN/cpuM`` and ``cpuM/nodeN`` **stay**: ``unregister_cpu_under_node`` is called
-  when a CPU is unplugged for good, not when it goes offline (``drivers/base/cpu.c``);
+  when a CPU is unplugged, not when it goes offline (``drivers/base/cpu.c``);
 - ``/proc/cpuinfo`` loses the block; ``siblings`` and ``cpu cores`` of its package shrink.
 """
 
@@ -49,10 +49,10 @@ def without_cpus(tree: Tree, cpus: Iterable[int]) -> Tree:
     gone = _checked(tree, cpus)
     if not gone:
         return tree
-    shrink = _Shrink(gone)
+    shrinker = _Shrinker(gone)
     entries: dict[str, str] = {}
     for path, text in tree.items():
-        kept = shrink.file(path, text)
+        kept = shrinker.file(path, text)
         if kept is not None:
             entries[path] = kept
     _switch_off(entries, gone)
@@ -84,25 +84,25 @@ def online_cpus(tree: Tree) -> int:
 
 
 def cpu_directories(tree: Mapping[str, str]) -> int:
-    """The CPUs that the tree has a folder of, online or not, as a set, up to where Linux stops."""
+    """The CPUs that have a folder in the tree, online or not, as a set, up to :data:`MAX_ID`."""
     return bits(number for number in numbered(tree, f"{CPU}/cpu") if number <= MAX_ID)
 
 
 def numbered(tree: Mapping[str, str], folder: str) -> Iterator[int]:
-    """The numbers with which folders called ``folder`` and a number go on."""
+    """The numbers N of the paths that begin with ``folder`` and N."""
     found = {path[len(folder) :].partition("/")[0] for path in tree if path.startswith(folder)}
     return (int(name) for name in found if name.isascii() and name.isdigit() and len(name) < 8)
 
 
-class _Shrink:
+class _Shrinker:
     """Takes CPUs out of maps and lists; equal texts are rewritten once."""
 
     def __init__(self, gone: int) -> None:
         self._gone = gone
-        self._done: dict[tuple[bool, str], str] = {}
+        self._texts: dict[tuple[bool, str], str] = {}
 
     def file(self, path: str, text: str) -> str | None:
-        """What becomes of one file; ``None`` if it goes away."""
+        """The new text of one file; ``None`` if the file goes away."""
         if found := _CPU_FILE.fullmatch(path):
             if self._gone >> int(found[1]) & 1:
                 return None
@@ -110,20 +110,20 @@ class _Shrink:
             if isinstance(text, Link):
                 return text
             if name.endswith(("_siblings", "_cpus", "_cpu_map")):
-                return self._set(text, as_mask=True)
+                return self._shrunk_once(text, as_mask=True)
             if name.endswith(("_siblings_list", "_cpus_list", "_cpu_list")):
-                return self._set(text, as_mask=False)
+                return self._shrunk_once(text, as_mask=False)
         elif found := _NODE_FILE.fullmatch(path):
-            return self._set(text, as_mask=found[1] == "cpumap")
+            return self._shrunk_once(text, as_mask=found[1] == "cpumap")
         return text
 
-    def _set(self, text: str, *, as_mask: bool) -> str:
-        if (as_mask, text) not in self._done:
-            self._done[as_mask, text] = self._shrunk(text, as_mask)
-        return self._done[as_mask, text]
+    def _shrunk_once(self, text: str, *, as_mask: bool) -> str:
+        if (as_mask, text) not in self._texts:
+            self._texts[as_mask, text] = self._shrunk(text, as_mask)
+        return self._texts[as_mask, text]
 
     def _shrunk(self, text: str, as_mask: bool) -> str:
-        """Unreadable text stays as it is: a captured tree may be odd, and stays as odd."""
+        """Text that cannot be read, as in some captured trees, stays as it is."""
         before = parsed(parse_mask if as_mask else parse_list, text)
         if before is None or not before & self._gone:
             return text
@@ -144,7 +144,7 @@ def _switch_off(entries: dict[str, str], gone: int) -> None:
 
 
 def _drop_from_node_lists(entries: dict[str, str]) -> None:
-    """``has_cpu`` keeps the nodes that still have one, as far as their ``cpumap`` tells."""
+    """``has_cpu`` keeps the nodes whose ``cpumap`` has a CPU, or is missing."""
     try:
         nodes = parse_list(entries[f"{NODE}/has_cpu"])
         left = bits(
@@ -181,12 +181,12 @@ def _cpuinfo_without(text: str, gone: int, cores: list[int]) -> str:
         if "processor" in fields and gone >> int(fields["processor"]) & 1:
             continue
         package = fields.get("physical id", "")
-        shrunk = _less(block, "siblings", lost_cpus[package])
-        kept.append(_less(shrunk, "cpu cores", lost_cores[package]))
+        shrunk = _reduced(block, "siblings", lost_cpus[package])
+        kept.append(_reduced(shrunk, "cpu cores", lost_cores[package]))
     return "".join(kept)
 
 
-def _less(block: str, field: str, by: int) -> str:
+def _reduced(block: str, field: str, by: int) -> str:
     if not by:
         return block
     pattern = re.compile(rf"^({field}[ \t]*:[ \t]*)([0-9]{{1,7}})$", re.MULTILINE)

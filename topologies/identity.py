@@ -1,12 +1,12 @@
-"""What tells one machine from its twins, taken out of what is captured or imported.
+"""What identifies one machine, removed from what is captured or imported.
 
 A capture never reads most of it (:mod:`topologies.capturing.scope`): host name, MAC addresses and
 machine ids lie in other files. ``topology/ppin`` is a CPU's serial number (kernel:
 ``Documentation/ABI/stable/sysfs-devices-system-cpu``), which other programs pack with the rest.
-``/proc/cpuinfo`` is where some architectures print one among other things: ``Serial`` on ARM
-boards, ``identification`` (``ident`` from 6.1) with the serial number of the machine on s390,
-``system serial number`` on Alpha. Letters and digits of such a value become zeros, so that the text
-keeps its form.
+In ``/proc/cpuinfo`` some architectures print an identity: ``Serial`` on ARM boards,
+``identification`` (``ident`` from 6.1) with the serial number of the machine on s390, ``system
+serial number`` on Alpha. Letters and digits of such a value become zeros, so that the text keeps
+its form.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_identity(path: str) -> bool:
 
 
 def without_identity(cpuinfo: str) -> tuple[str, tuple[str, ...]]:
-    """``cpuinfo`` with identities as zeros, and the names of the fields that were so changed."""
+    """``cpuinfo`` with identities as zeros, and the names of the fields that this changed."""
     changed: dict[str, None] = {}
 
     def zeros(found: re.Match[str]) -> str:

@@ -1,8 +1,8 @@
-"""What is odd in a tree: where its files contradict each other.
+"""Contradictions between the files of a tree.
 
-Real machines are odd, and a kubelet has to live with them, so a finding is no verdict. A tree
-somebody described or edited should have none; of a captured one they say what to expect.
-Files that are missing contradict nothing.
+Real machines have some, and a kubelet has to run on them, so a finding is not a verdict. A
+described or edited tree should have none; those of a captured tree say what to expect. A missing
+file contradicts nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from topologies.tree import Link, Tree
 
 _CACHE_LIST: Final = re.compile(rf"({CPU}/cpu([0-9]{{1,7}})/cache/index[0-9]+)/shared_cpu_list")
 _CPU_LINK: Final = re.compile(rf"{NODE}/node([0-9]{{1,7}})/cpu([0-9]{{1,7}})")
-#: Of longer lists of CPUs a finding shows the beginning.
+#: Runs of CPUs that a finding shows of a longer list.
 _MOST_RUNS: Final = 60
 #: Sets of siblings, and what their members have in common.
 _TOPOLOGY: Final = {
@@ -32,8 +32,6 @@ _TOPOLOGY: Final = {
     "package_cpus": ("physical_package_id",),
     "die_cpus": ("physical_package_id", "die_id"),
 }
-
-
 _NESTED: Final = (
     ("thread_siblings", "core_siblings"),
     ("core_cpus", "die_cpus"),
@@ -55,8 +53,8 @@ class Finding:
 
 
 def lint(tree: Tree) -> list[Finding]:
-    """The contradictions in ``tree``, in the order of the rules; ``[]`` for a tidy tree. Of a tree
-    with numbers that no kernel gives, those alone."""
+    """The contradictions in ``tree``, in the order of the rules; ``[]`` without any. If there are
+    numbers that no kernel gives, only those."""
     beyond = [Finding(path, wrong, True) for path, wrong in beyond_linux(tree)]
     if beyond:
         return beyond
@@ -100,7 +98,7 @@ def _online_rules(facts: _Facts) -> Iterator[Finding]:
 def _sibling_rules(facts: _Facts) -> Iterator[Finding]:
     """Siblings are mutual, online, and of one package and core; mask and list agree; a core lies
     in one die, cluster and package."""
-    everything: dict[str, dict[int, int]] = {}
+    by_name: dict[str, dict[int, int]] = {}
     for name in _TOPOLOGY:
         sets: dict[int, int] = {}
         for cpu in ids(facts.online):
@@ -110,12 +108,12 @@ def _sibling_rules(facts: _Facts) -> Iterator[Finding]:
                 yield Finding(path, f"{_listed(mask)}, but its list says {_listed(listed)}", True)
             if (found := listed if mask is None else mask) is not None:
                 sets[cpu] = found
-        everything[name] = sets
+        by_name[name] = sets
         yield from _mutual(name, sets, facts.online)
         for what in _TOPOLOGY[name]:
             yield from _same(facts, name, sets, what)
     for inner, outer in _NESTED:
-        yield from _within(inner, everything[inner], outer, everything[outer])
+        yield from _within(inner, by_name[inner], outer, by_name[outer])
 
 
 def _within(

@@ -14,8 +14,8 @@ from topologies.tree import Link, Tree
 class Machine:
     """Hardware as the kubelet sees it. ``name`` is how a user names it; ``shape`` is its totals
     in the describer's grammar (``2s-4n-64c-smt2``), or ``""`` for a capture whose shape was not
-    stated; ``why`` says in one line why it is worth having; ``source`` where it came from;
-    ``place`` is the path that it was read from, as given, or ``""``."""
+    stated; ``why`` says in one line what it is for; ``source`` where it came from; ``place`` is the
+    path that it was read from, as given, or ``""``."""
 
     name: str
     tree: Tree = field(repr=False)
@@ -24,12 +24,12 @@ class Machine:
     source: str = ""
     place: str = field(default="", compare=False)
 
-    def derived(self, how: Hashable, make: Callable[[], Machine]) -> Machine:
-        """What ``make`` returns, made once for each ``how`` and kept as long as this machine is.
-        Scenarios ask for the same few again and again, and a tree of the same identity is
-        discovered once (:mod:`conformance.discovered`)."""
-        found = self._derived.get(how)
-        return found or self._derived.setdefault(how, make())
+    def derived(self, key: Hashable, make: Callable[[], Machine]) -> Machine:
+        """What ``make`` returns. It is called once for each ``key``, and this machine keeps the
+        result. Scenarios ask for the same few machines often, and :mod:`conformance.discovered`
+        does its work once for each tree object."""
+        found = self._derived.get(key)
+        return found or self._derived.setdefault(key, make())
 
     @cached_property
     def _derived(self) -> dict[Hashable, Machine]:

@@ -20,7 +20,7 @@ from topologies.hotplug import online_cpus
 from topologies.paths import CPU, NODE
 from topologies.tree import Link, Tree
 
-#: What the driver reads as it stands.
+#: What the driver reads unchanged.
 _READ: Final = re.compile(
     rf"{CPU}/(?:online|smt/control|cpu\d+/(?:"
     r"topology/(?:physical_package_id|core_id|cluster_id|thread_siblings_list)"
@@ -42,9 +42,9 @@ def sysfs_overlay(tree: Tree) -> dict[str, str]:
     """Absolute paths and texts, sorted by path.
 
     The driver takes a CPU's NUMA node from the name ``nodeM`` in the CPU's folder, which is an
-    empty file here. ``smt/control`` is there always, since the host's own would be read in its
-    place: a tree without it gets ``on`` where a core has several CPUs, else ``notsupported``.
-    Raises :class:`topologies.BrokenMachine` where the online CPUs cannot be read.
+    empty file here. ``smt/control`` is always there, because the driver would else read the host's:
+    a tree without it gets ``on`` where a core has several CPUs, else ``notsupported``. Raises
+    :class:`topologies.BrokenMachine` where the online CPUs cannot be read.
     """
     smt = _has_smt(tree)
     found = {
@@ -70,8 +70,8 @@ def passed_over(tree: Tree) -> list[int]:
 
 
 def refusal(tree: Tree) -> str:
-    """Why the driver does not start on ``tree``; empty where it does. It counts as one core what
-    has the same socket, cluster and core id, whatever the die."""
+    """Why the driver does not start on ``tree``; empty where it does. CPUs with the same socket,
+    cluster and core id count as one core, whatever their dies."""
     cores: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     left_out = set(passed_over(tree))
     for cpu in ids(online_cpus(tree)):
@@ -126,5 +126,5 @@ def _has_smt(tree: Tree) -> bool:
 
 
 def _cpus(text: str) -> int:
-    """A list as a set; none of a text that Linux does not write."""
+    """A list as a set; the empty set for a text that is not a list."""
     return parsed(parse_list, text) or 0

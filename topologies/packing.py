@@ -21,9 +21,9 @@ from topologies.reading import machine_name
 from topologies.tree import Link, Tree
 from topologies.writing import check_tree
 
-#: A tree's archive is zeros for the most part, and each CPU's files are those of the CPU before. So
-#: the longest matches and a short window do: 384 CPUs are packed in 0.12 s where preset 6 takes
-#: 1.8 s, into 77 KB where that needs 81 KB, and unpacking needs 1 MiB of memory, not 8.
+#: A tree's archive is mostly zeros, and each CPU's files resemble those of the CPU before. So the
+#: longest matches and a short window suffice: 384 CPUs are packed in 0.12 s into 77 KB (preset 6:
+#: 1.8 s, 81 KB), and unpacking needs 1 MiB of memory instead of 8.
 _XZ: Final = [
     {
         "id": lzma.FILTER_LZMA2,
@@ -41,12 +41,12 @@ def _gzip(data: bytes) -> bytes:
 
 
 def _xz(data: bytes) -> bytes:
-    # Its sum is the one that liblzma has in the processor's own steps the longest (5.4); that of
-    # 32 bits took four times as long to check there.
+    # liblzma checks CRC64 with the processor's own instructions, also in 5.4, where CRC32 takes
+    # four times as long.
     return lzma.compress(data, check=lzma.CHECK_CRC64, filters=_XZ)
 
 
-#: What a name's ending says of the packing.
+#: Packers by the end of a file's name.
 _PACKERS: Final[dict[str, Callable[[bytes], bytes]]] = {
     ".tar": bytes,
     ".tar.gz": _gzip,
@@ -119,7 +119,7 @@ def _tar(tree: Tree, folder: str) -> bytes:
 
 
 def _put(place: Path, data: bytes, replace: bool) -> None:
-    """Under another name first. A link, unlike a rename, never replaces what is there."""
+    """Write under another name first. A link, unlike a rename, never replaces what is there."""
     draft = place.with_name(f".{place.name[:100]}.{secrets.token_hex(4)}")
     try:
         with draft.open("xb") as file:

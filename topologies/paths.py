@@ -18,7 +18,7 @@ CPU: Final = "sys/devices/system/cpu"
 NODE: Final = "sys/devices/system/node"
 CPUINFO: Final = "proc/cpuinfo"
 
-#: What a machine's tree keeps: the folders as such, and all that lies in them.
+#: The folders of which a machine's tree keeps everything.
 FOLDERS: Final = (CPU, NODE)
 _RELEVANT: Final = re.compile(rf"(?:(.*?)/)?((?:{CPU}|{NODE})/.+|{CPUINFO})", re.DOTALL)
 
@@ -71,7 +71,7 @@ def check_link(path: str, target: str) -> None:
 
 
 def climb_of(target: str) -> int:
-    """How many folders a link's target climbs: more than any path has where no tree may hold it."""
+    """How many folders a link's target climbs: :data:`MAX_PATH` for one that no tree may hold."""
     if target.startswith("/") or "\0" in target or not 0 < len(target) <= MAX_PATH:
         return MAX_PATH
     parts = [part for part in target.split("/") if part not in ("", ".")]

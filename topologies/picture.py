@@ -1,8 +1,8 @@
-"""The SVG of a machine: boxes packed bottom-up into rows of a pleasant shape.
+"""The SVG of a machine: boxes laid out bottom-up, in rows of a wanted proportion.
 
-A report holds many of them, so what many CPUs share is said once: the cores of a box are one path,
-and the document has the font size and the anchor of numbers. CPUs have tooltips only where somebody
-holds some.
+A report holds many pictures, so what many CPUs share is written once: the cores of a box are one
+path, and the document has the font size and the anchor of numbers. CPUs have tooltips only in a
+picture with owners or marks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from topologies.boxes import Box, Level, Owner, Scene
 from topologies.cpulist import format_list
 
 _CELL_HEIGHT: Final = 24
-#: Where a number stands, from the top of its cell.
+#: The baseline of a number, from the top of its cell.
 _BASE: Final = 16.5
 _DIGIT: Final = 7.4
 _NUMBER: Final = 12.5
@@ -24,7 +24,7 @@ _TAG: Final = 7.2
 _MARK: Final = "#b00020"
 _INK: Final = "#1c2127"
 _MARGIN: Final = 16
-#: What stands below a machine may be this wide, however small the machine is.
+#: The boxes below a machine may be this wide, however small the machine is.
 _LEAST_ROOM: Final = 420
 _FONT: Final = "ui-sans-serif,system-ui,'Segoe UI','Liberation Sans',Arial,sans-serif"
 
@@ -182,7 +182,7 @@ def _draw_cores(
 
 
 def _draw_number(parts: list[str], _: Scene, cpu: int, x: float, y: float, cell: float) -> None:
-    """A CPU of a picture in which nobody holds any."""
+    """Draw a CPU of a picture without owners and marks."""
     parts.append(_text(x + cell / 2, y + _BASE, str(cpu), anchor="middle"))
 
 

@@ -1,11 +1,11 @@
 """The plain members of an archive: small files, links and folders below one folder.
 
-What belongs here: the short way for members about which nothing is remarkable, which nearly all of
-an archive are. What never does: a judgement. Whatever is not plain is left to
-:mod:`topologies.archive`, which would also come to the same result for each member that is.
+What belongs here: a fast path for ordinary members, which nearly all members are. What never does:
+refusing an archive. A member that is not plain is left to :mod:`topologies.archive`, which also
+reads plain members with the same result.
 
-Headers of thousands of members have few different fields, so each is read once and remembered by
-its bytes, with the sum of them, as a header's checksum is the sum of its parts'.
+The headers of thousands of members have few different fields. So each field is read once and
+remembered by its bytes, with their sum: a header's checksum is the total of these sums.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from topologies.tree import Link
 _BLOCK: Final = 512
 #: Longer files are not plain.
 _MOST_BYTES: Final = 4096
-#: So many bytes hold any plain member.
+#: The most bytes of a plain member with its header.
 MOST_PLAIN: Final = _BLOCK + _MOST_BYTES
 _NAME: Final = 100
 _FILE: Final = ord("0")
 _LINK: Final = ord("2")
 _FOLDER: Final = ord("5")
-#: After the name stands what is stated of a member (mode, owner, size and time, then, from ``_SUM``
-#: on, the sum of the header, then the kind), and after that the rest: the target of a link, the
-#: names of the owner, and, from ``_SPLIT`` on, what comes before a name in two parts.
+#: A header is the name, the stated fields (mode, owner, size and time, then, from ``_SUM`` on, the
+#: sum of the header, then the kind), and the rest: the target of a link, the names of the owner,
+#: and, from ``_SPLIT`` on, the first part of a name in two parts.
 _STATED: Final = 57
 _SUM: Final = 48
 _SPLIT: Final = 345 - _NAME - _STATED
 _header: Final = Struct(f"{_NAME}s{_STATED}s{_BLOCK - _NAME - _STATED}s").unpack_from
-#: What no buffer holds, and no header adds up to.
+#: More bytes than a buffer holds, and more than the sum of any header.
 _BEYOND: Final = 1 << 40
 _T = TypeVar("_T")
 
@@ -50,9 +50,9 @@ class PlainMembers:
 
     def take(self, buffer: bytes, at: int, above: str, most: int) -> tuple[int, int, int]:
         """Take at most ``most`` members from ``at`` on, up to the first that is not plain or that
-        ``buffer`` does not hold whole; ``above`` is what stands before a tree's paths in the names
-        of the members. Returns where that is, how many were taken, and how many characters are kept
-        of them at most."""
+        ``buffer`` does not hold whole; ``above`` is the part of the members' names before a tree's
+        paths. Returns the new position, how many were taken, and the most characters that they add
+        to the tree."""
         entries, fields, rests, texts = self._entries, self._fields, self._rests, self._texts
         folders = tuple(f"{above}{folder}/" for folder in FOLDERS)
         start, end = len(above), min(len(buffer), at + most * _BLOCK)
@@ -62,7 +62,7 @@ class PlainMembers:
             size, length, kind, left = fields[stated]
             after = at + length
             sum_below, target, climb = rests[below]
-            # Adler's sum of few bytes is what they add up to, and one.
+            # Adler's sum of a few bytes is their sum plus one.
             if after > end or sum_below < 0 or (adler32(name) & 0xFFFF) - 1 + sum_below != left:
                 break
             whole = decoded(name.rstrip(b"\0"))
@@ -87,7 +87,7 @@ class PlainMembers:
 
 
 class _Known(dict[bytes, _T]):
-    """What ``read`` makes of some bytes, made once."""
+    """The result of ``read`` for some bytes, computed once."""
 
     def __init__(self, read: Callable[[bytes], _T]) -> None:
         super().__init__()
@@ -99,9 +99,9 @@ class _Known(dict[bytes, _T]):
 
 
 def _fields(stated: bytes) -> tuple[int, int, int, int]:
-    """What is stated of a member: its size, how many bytes it takes with its header, its kind, and
-    what the other parts of the header have to add up to. One that is not plain takes more bytes
-    than any buffer has."""
+    """The stated fields: the size, the bytes that the member takes with its header, its kind, and
+    the sum that the other parts of the header must have. A member that is not plain takes
+    ``_BEYOND`` bytes."""
     kind, size = stated[-1], _octal(stated[24:36])
     plain = size <= _MOST_BYTES if kind == _FILE else not size and kind in (_LINK, _FOLDER)
     length = _BLOCK + size + -size % _BLOCK if plain else _BEYOND
@@ -110,23 +110,23 @@ def _fields(stated: bytes) -> tuple[int, int, int, int]:
 
 
 def _rest(rest: bytes) -> tuple[int, Link, int]:
-    """The rest of a header: its sum, and the link that it makes, with how far that climbs. The sum
-    is less than 0 where a name is in two parts."""
+    """The rest of a header: its sum, its link, and how far the link climbs. The sum is below 0
+    where a name is in two parts."""
     target = Link(decoded(until_nul(rest[:_NAME])))
     return -1 if rest[_SPLIT] else sum(rest), target, climb_of(target)
 
 
 def _octal(field: bytes) -> int:
-    """The number that a field states; beyond all where it is none."""
+    """The number that a field states; ``_BEYOND`` where it states none."""
     digits = field.strip(b" \0")
     return int(digits, 8) if digits and not digits.strip(b"01234567") else _BEYOND
 
 
 def until_nul(field: bytes) -> bytes:
-    """What a field of a header holds."""
+    """The content of a field of a header."""
     return field.partition(b"\0")[0]
 
 
 def decoded(data: bytes) -> str:
-    """As a tree keeps texts and paths."""
+    """Decode as a tree keeps texts and paths."""
     return data.decode("utf-8", "surrogateescape")

@@ -43,7 +43,7 @@ def memory_by_node(tree: Tree) -> dict[int, int]:
 
 
 def _first(tree: Tree) -> dict[str, str]:
-    """The fields of ``/proc/cpuinfo``, each as it stands first."""
+    """The fields of ``/proc/cpuinfo``, each with its first value."""
     found: dict[str, str] = {}
     for line in tree.get(CPUINFO, "").splitlines():
         name, colon, value = line.partition(":")

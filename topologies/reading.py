@@ -1,8 +1,8 @@
 """Trees read from disk: an archive, or a folder that holds ``sys`` and ``proc``.
 
-Folders are read file by file, since the sizes that sysfs states lie; links are kept as links and
-never followed, so a cycle of them hangs nothing. What cannot be read is left out, as the kernel
-lets some files only be written.
+Folders are read file by file, since the sizes that sysfs states are wrong. Links are kept as links
+and never followed, so a cycle of them does no harm. Files that cannot be read are left out: some
+can only be written.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def read_tree(path: str | os.PathLike[str], *, left_out: list[str] | None = None
     """The tree at ``path``, whatever it holds; it may be empty. Files and folders that cannot be
     read for lack of permission are appended to ``left_out``.
 
-    Kept are ``sys/devices/system/cpu``, ``sys/devices/system/node`` and ``proc/cpuinfo``, with
-    the folder they were packed under stripped. Raises :class:`UnknownMachine` where nothing is,
-    :class:`BrokenMachine` for what is no archive or folder, torn or hostile.
+    Kept are ``sys/devices/system/cpu``, ``sys/devices/system/node`` and ``proc/cpuinfo``, without
+    the folder that they were packed under. Raises :class:`UnknownMachine` where there is nothing,
+    and :class:`BrokenMachine` for what is not an archive or folder, cut off, or hostile.
     """
     place = Path(path)
     try:
@@ -85,7 +85,7 @@ def machine_name(path: Path) -> str:
 
 
 def _bytes(path: Path) -> bytes:
-    """Not more than an archive may have, and never waiting for a FIFO's writer."""
+    """At most what an archive may have, without waiting for a FIFO's writer."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -133,7 +133,7 @@ class _Folder:
                 self._file(path)
 
     def _link(self, path: str) -> None:
-        target = os.readlink(f"{self._root}/{path}")  # noqa: PTH115  - Path would tidy it
+        target = os.readlink(f"{self._root}/{path}")  # noqa: PTH115  - Path would normalise it
         try:
             check_link(path, target)
         except ValueError as error:
@@ -162,8 +162,7 @@ class _Folder:
 
 
 def _read(descriptor: int, path: str) -> bytes:
-    """All that is there; raises ``ValueError`` where that is more than a kernel's file has.
-    Closes."""
+    """Read all and close; raises ``ValueError`` for more than a kernel's file has."""
     pieces, size = [], 0
     try:
         while piece := os.read(descriptor, 1 << 16):

@@ -1,6 +1,6 @@
 """Which files of a tree hold sets of CPUs or of NUMA nodes, and the numbers that Linux stops at.
 
-A set is one int as long as its highest number. So whoever reads trees of strangers asks
+A set is one int as long as its highest number. So code that reads untrusted trees calls
 :func:`beyond_linux` first, and never makes a set of a number that no kernel gives.
 """
 
@@ -55,7 +55,7 @@ class Texts:
         return self._parsed(parse_mask, path)
 
     def _parsed(self, parse: Callable[[str], int], path: str) -> int | None:
-        """A machine has few different sets in many files."""
+        """Parse each text once: a machine has few different sets in many files."""
         text = self.text(path)
         if text is None:
             return None
@@ -105,7 +105,7 @@ def unreadable(entries: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _files_of_sets(entries: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
-    """Each with whether it is a mask."""
+    """The files with sets, each with whether it is a mask."""
     for path, text in entries.items():
         is_mask = path.endswith(_MASKS)
         if not isinstance(text, Link) and (is_mask or path.endswith(_LISTS)):

@@ -148,18 +148,18 @@ class Spec:
 
 
 def shares(total: int, parts: int) -> list[int]:
-    """``total`` in so many parts, as even as they can be, the larger ones first."""
+    """``total`` in ``parts`` parts, as even as they can be, the larger ones first."""
     least, more = divmod(total, parts)
     return [least + (part < more) for part in range(parts)]
 
 
 def looks_like_spec(text: str) -> bool:
-    """Whether ``text`` starts as a spec does, so that a fault in it is worth naming."""
+    """Whether ``text`` starts as a spec does, so that an error in it is reported as a spec's."""
     return _TOTALS.fullmatch(text) is not None
 
 
 def parse(text: str) -> Spec:
-    """Read a spec; raises :class:`BadSpec`, which says what cannot be."""
+    """Read a spec; raises :class:`BadSpec`, which says why."""
     found = _TOTALS.fullmatch(text)
     if found is None:
         raise BadSpec(text, "a spec starts like 2s-4n-64c-smt2")

@@ -1,7 +1,7 @@
-"""What of a machine's tree stays the same while nothing about the machine changes.
+"""The part of a machine's tree that stays the same while the machine does not change.
 
-A capture also holds numbers that pass: how much memory and how many huge pages are free, and at
-what frequency a CPU runs. Two captures of one machine differ in them.
+A capture also holds numbers that vary: free memory, free huge pages, the frequency of a CPU. Two
+captures of one machine differ in them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MEASURED: Final = re.compile(
 
 
 def steady(tree: Tree) -> Tree:
-    """The tree without what passes: of ``meminfo`` the totals are left, of ``/proc/cpuinfo`` all
+    """The tree without what varies: of ``meminfo`` the totals are left, of ``/proc/cpuinfo`` all
     but what is measured, and free huge pages are dropped."""
     return Tree(dict(_entries(tree)))
 

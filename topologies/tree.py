@@ -14,8 +14,8 @@ class Link(str):
 class Tree(Mapping[str, str]):
     r"""A read-only mapping of path to text: ``tree["sys/devices/system/cpu/online"]`` is
     ``"0-3\n"``. Paths are relative, without ``.`` and ``..``. A symbolic link is an entry whose
-    value is a :class:`Link`, its target as it was read; looking through it is the reader's
-    business, because what a broken link means depends on who reads."""
+    value is a :class:`Link`, its target as it was read; the reader resolves it, because the meaning
+    of a broken link depends on the reader."""
 
     __slots__ = ("_entries",)
 

@@ -1,4 +1,4 @@
-"""Trees laid out on disk, for a kubelet to take for its own machine."""
+"""Trees written to disk, where a kubelet reads them as its machine."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_tree(tree: Tree) -> None:
 
 
 def _lay_out(tree: Tree, place: Path, *, share: bool) -> None:
-    """Relative to one open folder: no object for each of thousands of paths."""
+    """Write relative to one open folder, without an object for each of thousands of paths."""
     root = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         for folder in _folders(tree):
@@ -67,7 +67,7 @@ def _lay_out(tree: Tree, place: Path, *, share: bool) -> None:
 
 
 def _folders(tree: Tree) -> list[str]:
-    """All folders, each behind the one that it is in."""
+    """All folders, each after the one that it is in."""
     found: set[str] = set()
     for path in tree:
         folder = path.rpartition("/")[0]

@@ -6,14 +6,14 @@
 What belongs here: what pods through an API server (:mod:`hil.pods.apiserver`) and the way to a node
 through one (:mod:`hil.transport.kube`) share. What never does: either of them.
 
-Everything here runs beside the runner. The exception says whose fault it is, as for nodes
+Everything here runs on the runner. The exception says whose fault it is, as for nodes
 (:mod:`hil.shell`):
 
-    NodeUsageError      no such kubeconfig, context, node; the namespace is somebody else's
-    NodeUnreachable     no answer, or a certificate that the kubeconfig does not vouch for
+    NodeUsageError      no such kubeconfig, context, node; the namespace is another user's
+    NodeUnreachable     no answer, or a certificate that the kubeconfig does not trust
     NodeTimeout         the answer took too long, or was too long
     NodeUnfit
-    +-- Refused         the server said no: rights, quota, admission, a name that is taken
+    +-- Refused         the server refused: rights, quota, admission, a name that is taken
 """
 
 from hil.apiserver.errors import Refused

@@ -1,4 +1,4 @@
-"""What an API server can do to us beside what every node can (:mod:`hil.shell`)."""
+"""The error that an API server adds to those of every node (:mod:`hil.shell`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from hil.shell import NodeUnfit
 
 
 class Refused(NodeUnfit):
-    """The server answered, and said no. ``code`` is the status of HTTP, ``reason`` the API's word
-    for it (``Forbidden``, ``AlreadyExists``, ``Invalid``), ``""`` where it gave none."""
+    """The server refused a request. ``code`` is the HTTP status, ``reason`` the API's reason
+    (``Forbidden``, ``AlreadyExists``, ``Invalid``), ``""`` where it gave none."""
 
     def __init__(self, message: str, *, code: int, reason: str = "", evidence: str = "") -> None:
         super().__init__(message, evidence=evidence)

@@ -1,4 +1,4 @@
-"""What went wrong between us and an API server, in one line each.
+"""Errors of requests to an API server, in one line each.
 
 Imported only where there is a client library.
 """
@@ -19,12 +19,12 @@ from topologies.errors import one_line
 _LONGEST: Final = 400
 _UNAUTHORIZED: Final = 401
 _TOO_MANY: Final = 429
-#: Statuses of a server, or of what stands before it, that does not work right now.
+#: Statuses of a server, or of a proxy before it, that does not work at the moment.
 _AWAY: Final = (502, 503, 504)
 
 
 def as_node_error(error: Exception, server: str, what: str) -> NodeError:
-    """``error``, raised by the client library, as one of ours. ``what`` was to be done: ``"create
+    """``error`` of the client library as a :class:`NodeError`. ``what`` was to be done: ``"create
     pod pinproof-a"``."""
     if isinstance(error, ApiException):
         return _answered(error, server, what)
@@ -42,7 +42,7 @@ def as_node_error(error: Exception, server: str, what: str) -> NodeError:
 
 def _answered(error: ApiException, server: str, what: str) -> NodeError:
     code = int(error.status or 0)
-    if code == 0:  # the library's way to tell of TLS
+    if code == 0:  # the library's status for an error of TLS
         return _distrusted(server, error)
     said = _status(error.body)
     message = _line(str(said.get("message") or error.reason or "no reason given"))

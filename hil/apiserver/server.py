@@ -1,11 +1,10 @@
 """An API server, as its kubeconfig names it: requests bounded in time and size, answers as JSON.
 
-What belongs here: the client library, and nothing of it is seen elsewhere but its exceptions
+What belongs here: the client library; only its exceptions are used elsewhere
 (:mod:`hil.apiserver.explaining`). What never does: what is asked for
 (:mod:`hil.pods.apiserver.pods`, :mod:`hil.transport.kube.pod`).
 
-Answers are taken as the server wrote them and read by us: the library's own types refuse what a
-server of another release says.
+Answers are read as plain JSON: the library's own types refuse those of a server of another release.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ _LIMIT: Final = 32 << 20
 _CHUNK: Final = 1 << 16
 _LARGEST: Final = 1 << 20
 _NOT_FOUND: Final = 404
-#: How often a server that is busy is asked again, and for how long it may make us wait.
+#: How often a busy server is asked again, and the most seconds that it may ask to wait.
 _BUSY: Final = 3
 _WAIT: Final = 10
 
 
 class Server:
-    """An API server. May be used by several threads; :meth:`close` lets go of it."""
+    """An API server. May be used by several threads; :meth:`close` ends its connections."""
 
     def __init__(self, url: str, core: CoreV1Api) -> None:
         """Use :meth:`of`."""
@@ -50,13 +49,13 @@ class Server:
         #: Requests so far.
         self.requests = 0
         self._core = core
-        self._one = threading.Lock()
+        self._lock = threading.Lock()
         self._closed = False
 
     @classmethod
     def of(cls, kubeconfig: Path, context: str = "") -> Server:
-        """The server of the kubeconfig's current context, or of another; nothing is asked yet, but
-        a credential plugin that the kubeconfig names is run. Raises
+        """The server of the kubeconfig's current context, or of another; no request is made yet,
+        but a credential plugin that the kubeconfig names is run. Raises
         :class:`hil.shell.NodeUsageError`."""
         _require_file(kubeconfig)
         try:
@@ -71,12 +70,12 @@ class Server:
             settings = _settings(kubeconfig, context, folder)
             return cls(settings.host, client.CoreV1Api(client.ApiClient(settings)))
         except BaseException:
-            _SECRETS.give_back()
+            _SECRETS.release()
             raise
 
     def ask(self, method: str, what: str, /, **arguments: Any) -> dict[str, Any]:
         """Call a method of the library's ``CoreV1Api``; the answer as JSON. ``what`` is being done,
-        for a person. Raises what :mod:`hil.apiserver` lists."""
+        as errors name it. Raises what :mod:`hil.apiserver` lists."""
         import urllib3.exceptions
         from kubernetes.client.exceptions import OpenApiException
 
@@ -84,7 +83,7 @@ class Server:
 
         call: Callable[..., Any] = getattr(self._core, method)
         try:
-            with self._one:
+            with self._lock:
                 self.requests += 1
                 answer = call(
                     **arguments, _preload_content=False, _request_timeout=(_CONNECT, _READ)
@@ -95,7 +94,7 @@ class Server:
         return _object(text, f"{self.url}: cannot {what}")
 
     def ask_if_there(self, method: str, what: str, /, **arguments: Any) -> dict[str, Any] | None:
-        """As :meth:`ask`, of a thing that may not be there; then ``None``."""
+        """As :meth:`ask`, for an object that may not exist; then ``None``."""
         try:
             return self.ask(method, what, **arguments)
         except Refused as error:
@@ -105,7 +104,7 @@ class Server:
 
     def tunnel(self, path: str, what: str, upgrade: Mapping[str, str]) -> Tunnel:
         """A connection that the server upgrades to another protocol, as the headers ``upgrade``
-        ask. ``what`` is being done, for a person. A failure behind the server is
+        ask. ``what`` is being done, as errors name it. A failure behind the server is
         :class:`hil.shell.NodeUnreachable`; else raises what :mod:`hil.apiserver` lists."""
         from kubernetes.client.exceptions import ApiException
 
@@ -126,25 +125,25 @@ class Server:
             raise type(error)(f"{self.url}: cannot {what}: {error}") from error
 
     def close(self) -> None:
-        """Let go of connections and credentials. May be called twice."""
+        """Close connections, and remove credentials. May be called twice."""
         if not self._closed:
             self._closed = True
             self._core.api_client.close()
-            _SECRETS.give_back()
+            _SECRETS.release()
 
 
 class _Secrets:
-    """A folder for what kubeconfigs have in them as text, which the library writes into files. It
-    remembers those files by content for the whole process, so servers share them: the folder goes
-    with the last one."""
+    """The folder of credentials that kubeconfigs hold as text, and the library writes into files.
+    The library reuses these files for the whole process, so all servers share the folder; the last
+    one removes it."""
 
     def __init__(self) -> None:
-        self._one = threading.Lock()
+        self._lock = threading.Lock()
         self._users = 0
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def folder(self) -> str:
-        with self._one:
+        with self._lock:
             self._users += 1
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(
@@ -152,8 +151,8 @@ class _Secrets:
                 )
             return self._folder.name
 
-    def give_back(self) -> None:
-        with self._one:
+    def release(self) -> None:
+        with self._lock:
             self._users -= 1
             if self._users == 0 and self._folder is not None:
                 self._folder.cleanup()
@@ -174,7 +173,7 @@ def _read(answer: Any, what: str) -> bytes:
             if time.monotonic() > until:
                 raise NodeTimeout(f"{what}: the answer takes longer than {_DEADLINE:g} s")
     finally:
-        answer.close()  # what was read whole is back in its pool by now
+        answer.close()  # a connection that was read to its end is in its pool already
     return bytes(text)
 
 
@@ -190,7 +189,7 @@ def _object(text: bytes, what: str) -> dict[str, Any]:
 
 
 def items(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The objects of a list; what is none is passed over."""
+    """The objects of a list; anything else in it is ignored."""
     found = answer.get("items") or []
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
@@ -225,7 +224,7 @@ def _settings(path: Path, context: str, secrets: str) -> Any:
     settings = client.Configuration()
     load: Callable[..., None] = load_kube_config
     try:
-        with _heard() as complaints:
+        with _logged_errors() as complaints:
             load(
                 str(path),
                 context=context or None,
@@ -244,7 +243,7 @@ def _settings(path: Path, context: str, secrets: str) -> Any:
         raise _no_kubeconfig(path, complaints[0])
     if not settings.host.startswith(("https://", "http://")):
         raise _no_kubeconfig(path, f"{settings.host!r} is not a server: https://HOST:PORT")
-    # Once more where a connection that had been idle was closed: not what creates something.
+    # One retry where an idle connection was closed; never of a request that creates something.
     settings.retries = urllib3.Retry(
         connect=0, read=1, redirect=0, other=0, status=_BUSY, retry_after_max=_WAIT
     )
@@ -252,19 +251,19 @@ def _settings(path: Path, context: str, secrets: str) -> Any:
 
 
 @contextlib.contextmanager
-def _heard() -> Iterator[list[str]]:
-    """What the library only logs: that a credential plugin failed."""
-    said: list[str] = []
+def _logged_errors() -> Iterator[list[str]]:
+    """Collect the errors that the library only logs: that a credential plugin failed."""
+    errors: list[str] = []
 
-    class Hearing(logging.Handler):
+    class Collector(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if record.levelno >= logging.ERROR and record.module == "kube_config":
-                said.append(record.getMessage())
+                errors.append(record.getMessage())
 
-    handler = Hearing()
+    handler = Collector()
     logging.getLogger().addHandler(handler)
     try:
-        yield said
+        yield errors
     finally:
         logging.getLogger().removeHandler(handler)
 

@@ -1,10 +1,10 @@
-"""A namespace of ours: made, labelled, and removed with everything in it.
+"""A namespace of pinproof's own: made, labelled, and removed with everything in it.
 
-What belongs here: which namespaces are ours, and how they go. What never does: pods one by one
-(:mod:`hil.pods.apiserver.pods`).
+What belongs here: which namespaces are pinproof's, and how they are removed. What never does: pods
+one by one (:mod:`hil.pods.apiserver.pods`).
 
-A namespace carries the node that it is for. Whoever holds a node's lease is the only run on it, so
-every other namespace for that node is what a killed run left.
+A label names the node that a namespace is for. Only the run with a node's lease works on it, so
+every other namespace for that node was left by a killed run.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ from topologies.errors import one_line
 #: Seconds that pods and a namespace may take to go.
 PATIENCE: Final = 60.0
 SERVICE_ACCOUNT: Final = "pinproof"
-#: Which node a namespace is for.
+#: The label that names the node of a namespace.
 NODE: Final = "pinproof/node"
-#: What of ours is labelled with, wherever it can be.
+#: The label of every object that pinproof creates.
 LABEL: Final = "app.kubernetes.io/managed-by"
 LABELS: Final = {LABEL: "pinproof"}
-#: Seconds after which a kubelet ends a pod that nobody came back for.
+#: Seconds after which a kubelet ends a pod that its run did not delete.
 LONGEST: Final = 6 * 3600
 OURS: Final = f"{LABEL}={LABELS[LABEL]}"
 _VALUE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _PAUSE: Final = 0.3
-#: Our pods need the host's network; who may make a namespace may let them.
+#: The pods need the host's network; a user who may make a namespace may permit it.
 _UNBOUND: Final = {"pod-security.kubernetes.io/enforce": "privileged"}
 
 
 def bound(node: str, grace: int) -> dict[str, Any]:
-    """What the spec of a pod of ours has: it is bound to this node, past the scheduler and whatever
-    taints the node has, talks to no server, and ends by itself. ``grace`` in seconds."""
+    """The common part of the specs of pinproof's pods: bound to this node without the scheduler, in
+    spite of taints, without credentials of the API, and ending by themselves. ``grace`` in
+    seconds."""
     return {
         "nodeName": node,
         "terminationGracePeriodSeconds": grace,
@@ -55,11 +56,11 @@ def bound(node: str, grace: int) -> dict[str, Any]:
 def make(
     server: Server, node: str, name: str = "", *, seconds: float = PATIENCE, label: str = NODE
 ) -> str:
-    """Make a namespace for this node, with an account of its own: the cluster's default one comes
-    later, and until then pods are refused. Its name. ``name``: call it so; one of ours for this
-    node that is on its way out is waited for. ``label``: what it names the node by.
+    """Make a namespace for this node, with an account of its own, and return its name. The
+    cluster's default account comes later; until then pods are refused. A namespace ``name`` of
+    pinproof for this node that is being deleted is waited for. ``label`` names the node.
 
-    Raises :class:`hil.shell.NodeUsageError` for a name that somebody else has.
+    Raises :class:`hil.shell.NodeUsageError` for a name that another user or node has.
     """
     chosen = name or f"pinproof-{secrets.token_hex(4)}"
     _create(server, chosen, node, seconds, label)
@@ -114,8 +115,8 @@ def label_of(node: str) -> str:
 
 
 def left_over(server: Server, node: str, *, label: str = NODE) -> list[str]:
-    """The namespaces of ours for this node; not those that the cluster removes already, without a
-    pod of ours in them."""
+    """The namespaces of pinproof for this node, but for those that are being deleted and have none
+    of its pods."""
     found = server.ask(
         "list_namespace",
         "list namespaces",
@@ -129,7 +130,7 @@ def left_over(server: Server, node: str, *, label: str = NODE) -> list[str]:
 
 
 def remove(server: Server, name: str, *, seconds: float) -> None:
-    """Delete all of our pods in it, wait until they are gone, and delete it. Pods that outlive half
+    """Delete pinproof's pods in it, wait until they are gone, and delete it. Pods that outlive half
     of ``seconds`` are deleted by force."""
     _delete_pods(server, name)
     if not wait(lambda: not _pods(server, name), seconds / 2):
@@ -143,8 +144,7 @@ def remove(server: Server, name: str, *, seconds: float) -> None:
 
 
 def await_removed(server: Server, name: str, *, seconds: float) -> bool:
-    """Whether a deleted namespace is gone within so many seconds: the cluster's own controllers
-    take it away, in their own time."""
+    """Whether the cluster's controllers have removed a deleted namespace within ``seconds``."""
     return wait(lambda: _read(server, name) is None, seconds)
 
 
@@ -166,7 +166,7 @@ def _read(server: Server, name: str) -> dict[str, Any] | None:
 
 
 def wait(condition: Callable[[], bool], seconds: float) -> bool:
-    """Ask again and again, and at least once."""
+    """Whether ``condition`` is true within ``seconds``; it is asked at least once."""
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() >= until:
@@ -176,8 +176,8 @@ def wait(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def sweep(server: Server, node: str, *, seconds: float = PATIENCE) -> list[str]:
-    """Remove every namespace of ours for this node, whose lease is ours or nobody's; their names.
-    One that cannot be removed does not keep the others; its error is raised at the end."""
+    """Remove every namespace of pinproof for this node, whose lease no other run may hold; their
+    names. Where one cannot be removed, the others still are; its error is raised at the end."""
     failed: NodeError | None = None
     names = left_over(server, node)
     for name in names:

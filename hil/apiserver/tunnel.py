@@ -1,10 +1,10 @@
 """A connection through an API server that becomes another protocol: exec, or a pod's own port.
 
 What belongs here: the socket, the credentials, and the request that upgrades it. What never does:
-what is said afterwards (:mod:`hil.transport.kube`).
+what is sent afterwards (:mod:`hil.transport.kube`).
 
-The client library can neither make two such connections at once nor bound one of them in time, so
-its settings are used and its sockets are not.
+The client library cannot make two such connections at once, and cannot bound one in time. So its
+settings are used here, and its sockets are not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Tunnel:
         self._first = first
 
     def wait(self, seconds: float, *, to_send: bool) -> None:
-        """Until there is something to read, or room where there is something ``to_send``."""
+        """Wait until there is something to read, or, with ``to_send``, room to write."""
         waiting = isinstance(self._sock, ssl.SSLSocket) and self._sock.pending()
         if not (self._first or waiting):
             select.select([self._sock], [self._sock] if to_send else [], [], max(0.0, seconds))
@@ -96,7 +96,7 @@ def opened(
 
 
 class Declined(NodeError):
-    """The server answered, and switched to no other protocol."""
+    """The server answered without switching the protocol."""
 
     def __init__(self, status: int, body: str) -> None:
         super().__init__(one_line(body))
@@ -167,7 +167,7 @@ def _head(sock: socket.socket, end: float) -> tuple[bytes, bytes]:
 
 
 def _body(sock: socket.socket, head: bytes, rest: bytes) -> str:
-    """What it says instead, as far as it comes at once."""
+    """The body of another answer, as far as it comes within two seconds."""
     wanted = _LONGEST_HEAD
     for line in head.lower().split(b"\r\n"):
         if line.startswith(b"content-length:"):

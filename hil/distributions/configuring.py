@@ -15,12 +15,13 @@ from hil.changes import Change, WriteFile
 from hil.distributions import settings
 from hil.inspection import NodeFacts, kubelet_of
 from hil.inspection.kubelet import document, in_microshift
+from hil.inspection.located_kubelet import MICROK8S_ARGUMENTS
 from hil.shell import NodeUnfit
 from reference.steps import KubeletConfig
 
 
 def by_file(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
-    """A drop-in where the kubelet reads a folder of them, else its file."""
+    """A drop-in where the kubelet reads a folder of them, else a change of its file."""
     kubelet = kubelet_of(facts)
     flags = sorted(settings.deciding_flags() & set(kubelet.flags))
     if flags:
@@ -43,21 +44,21 @@ def by_file(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
 def _require_last(
     facts: NodeFacts, own: str, files: Mapping[str, str], names: Collection[str]
 ) -> None:
-    """Raises :class:`NodeUnfit` where a file that is read after our ``own`` has one of these
-    settings: files of a folder are read in the order of their names."""
+    """Raises :class:`NodeUnfit` where a file that is read after ``own`` has one of these settings:
+    files of a folder are read in the order of their names."""
     for path, text in files.items():
         if path.split("/") <= own.split("/"):
             continue
         try:
             given = document(text).keys()
         except ValueError:
-            continue  # the kubelet gives up on it, whoever configures it
+            continue  # the kubelet refuses such a file in any case
         if overriding := sorted({*given} & {*names}):
             raise NodeUnfit(f"{facts.name}: {overriding[0]} in {path} overrides {own}")
 
 
 def by_rancher(folder: str) -> Callable[[NodeFacts, KubeletConfig], tuple[Change, ...]]:
-    """k3s and RKE2 hand flags through; a file of their folder adds to what the others say."""
+    """k3s and RKE2 pass flags on; a file in their folder adds to those of other files."""
 
     def changes(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
         text = yaml.safe_dump({"kubelet-arg+": settings.flags_of(config)})
@@ -66,9 +67,6 @@ def by_rancher(folder: str) -> Callable[[NodeFacts, KubeletConfig], tuple[Change
         return (WriteFile(path, text.encode(), mode=0o600),)
 
     return changes
-
-
-MICROK8S_ARGUMENTS: Final = "/var/snap/microk8s/current/args/kubelet"
 
 
 def by_microk8s(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
@@ -88,7 +86,7 @@ MICROSHIFT_CONFIG: Final = "/etc/microshift/config.yaml"
 
 
 def by_microshift(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
-    """The key ``kubelet`` of MicroShift's own file, which it hands through
+    """The key ``kubelet`` of MicroShift's own file, which it passes on
     (https://github.com/openshift/microshift/blob/main/docs/user/howto_config.md)."""
     files = kubelet_of(facts).product_files
     for path, given in in_microshift(files).items():
@@ -105,7 +103,7 @@ def by_microshift(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]
 
 
 def owned(by: str) -> Callable[[NodeFacts, KubeletConfig], tuple[Change, ...]]:
-    """Somebody else writes the kubelet's configuration, and would again."""
+    """Refuse: ``by`` writes the kubelet's configuration, and would write it again."""
 
     def changes(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
         raise NodeUnfit(f"{facts.name}: its kubelet's configuration belongs to {by}")

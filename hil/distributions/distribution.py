@@ -22,7 +22,7 @@ from reference.steps import KubeletConfig
 #: ``show --value`` came with 230, ``InvocationID`` with 232, ``NRestarts`` with 235 and
 #: ``systemd-run --collect`` with 236 (systemd's NEWS).
 _SYSTEMD: Final = 236
-#: The process of that name in the unit's cgroup, by its number and start.
+#: Prints number and start of the process ``kubelet`` in the unit's cgroup.
 _CHILD: Final = r"""for p in /proc/[0-9]*; do
   read -r c <"$p/comm" && [ "$c" = kubelet ] && grep -q @UNIT@ "$p/cgroup" || continue
   s=$(cat "$p/stat") && s=${s##*)} && set -- $s && echo "${p##*/} ${20}"
@@ -33,15 +33,14 @@ done 2>/dev/null | head -n 1
 @dataclass(frozen=True, slots=True)
 class Distribution:
     """One kind of node: scripts and changes for its kubelet. Scripts raise
-    :class:`hil.shell.NodeUnfit` when they are asked for on a node without a service manager that is
-    known here.
+    :class:`hil.shell.NodeUnfit` where the node has no service manager that is known here.
 
     ``configure`` makes the changes after which the kubelet, started again, has a configuration; it
     raises :class:`hil.shell.NodeUnfit` where files cannot do that on this distribution.
     ``watched`` are files and folders beside those that decide the kubelet's configuration.
-    ``child``: the kubelet is a child of the unit's program, so that the unit tells nothing of it.
-    ``at_boot`` is who writes the kubelet's configuration file again at each boot, ``""`` for
-    nobody; a drop-in of ours stays.
+    ``child``: the kubelet is a child of the unit's program, so the unit does not show its state.
+    ``at_boot`` is what writes the kubelet's configuration file again at each boot, or ``""``; a
+    drop-in of pinproof stays.
     """
 
     name: str
@@ -60,12 +59,12 @@ class Distribution:
         return _refusal(facts, lambda: self.stop(facts))
 
     def lost_at_boot(self, facts: NodeFacts) -> str:
-        """Who takes a change of the kubelet's configuration back at the next boot, in one line;
+        """What reverts a change of the kubelet's configuration at the next boot, in one line;
         ``""``: it stays."""
         return "" if kubelet_of(facts).config_dir else self.at_boot
 
     def stop(self, facts: NodeFacts) -> str:
-        """Script: stop the kubelet, and whatever it lives in, and wait for that."""
+        """Script: stop the kubelet, with the program that it lives in, and wait for that."""
         return f"systemctl stop {_unit_of(facts)}"
 
     def start(self, facts: NodeFacts) -> str:
@@ -74,7 +73,7 @@ class Distribution:
         return f"systemctl reset-failed {unit} 2>/dev/null; systemctl start {unit}"
 
     def kill(self, facts: NodeFacts) -> str:
-        """Script: SIGKILL for the kubelet's process alone; the service manager does as it does."""
+        """Script: SIGKILL for the kubelet's process alone; a service manager may restart it."""
         unit = _unit_of(facts)
         if not self.child:
             return f"systemctl kill --signal=KILL --kill-who=main {unit}"

@@ -1,8 +1,8 @@
 """The distributions themselves, and by what each is recognised.
 
 What belongs here: what is peculiar to a distribution. What never does: how a kubelet's settings are
-written (:mod:`hil.distributions.configuring`). What is on the node decides; of two that fit, the
-first.
+written (:mod:`hil.distributions.configuring`). What is on the node decides; where two kinds fit,
+the first one counts.
 """
 
 from __future__ import annotations
@@ -10,15 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from hil.distributions.configuring import (
-    MICROK8S_ARGUMENTS,
-    by_microk8s,
-    by_microshift,
-    by_rancher,
-    owned,
-)
+from hil.distributions.configuring import by_microk8s, by_microshift, by_rancher, owned
 from hil.distributions.distribution import Distribution
 from hil.inspection import KubeletFacts, NodeFacts
+from hil.inspection.located_kubelet import MICROK8S_ARGUMENTS
 from hil.shell import NodeUsageError
 
 
@@ -32,7 +27,7 @@ def _os(name: str) -> Callable[[NodeFacts, KubeletFacts | None], bool]:
 
 
 def _reads(place: str, *configs: str) -> Callable[[NodeFacts, KubeletFacts | None], bool]:
-    """A place on the node, and the kubelet's file: what an installer left there may be unused."""
+    """By a place and the kubelet's file: what an installer left there may be unused."""
     return lambda facts, kubelet: (
         kubelet is not None and place in facts.places and kubelet.config_path in configs
     )
@@ -137,7 +132,7 @@ NAMES: Final = tuple(kind.name for kind in _KINDS)
 def distribution_of(facts: NodeFacts) -> Distribution:
     """The distribution of a node: the one that its inventory names, else by what is on it.
 
-    Raises :class:`hil.shell.NodeUsageError` for a name of none.
+    Raises :class:`hil.shell.NodeUsageError` for an unknown name.
     """
     named = facts.distribution
     for kind in _KINDS:

@@ -13,13 +13,13 @@ from conformance.kubelets.settings import GATES, RESERVED, every_setting, scalar
 from hil.inspection.kubelet import FLAGS, document, is_json
 from reference.steps import KubeletConfig
 
-#: It is read after those of others: "99-…", and letters.
+#: The kubelet reads it after drop-ins of others: their names begin with "99-" or a letter.
 DROP_IN: Final = "zz-pinproof"
 
 
 def rewritten(text: str, config: KubeletConfig) -> str:
-    """A configuration file with these settings instead of its own; raises ``ValueError`` where it
-    is none. JSON stays JSON. Other reserved quantities and feature gates stay."""
+    """A configuration file with these settings instead of its own; raises ``ValueError`` for any
+    other text. JSON stays JSON. Other reserved quantities and feature gates stay."""
     content = document(text)
     for name, value in every_setting(config).items():
         if isinstance(value, Mapping) and name in (GATES, *RESERVED):
@@ -42,7 +42,7 @@ def patch(config: KubeletConfig) -> str:
 
 
 def flags_of(config: KubeletConfig) -> list[str]:
-    """``name=value``, without dashes; nothing for what is not to be set."""
+    """As ``name=value`` without dashes; settings without a value are left out."""
     names = {setting: flag for flag, setting in FLAGS.items()}
     flags = []
     for name, value in every_setting(config).items():
@@ -62,5 +62,5 @@ def deciding_settings() -> frozenset[str]:
 
 
 def deciding_flags() -> frozenset[str]:
-    """Flags that go before these settings of a file."""
+    """The flags that override these settings of a file."""
     return frozenset(flag for flag, setting in FLAGS.items() if setting in deciding_settings())

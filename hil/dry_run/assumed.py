@@ -25,9 +25,9 @@ _PHASES: Final = {
 @dataclass(slots=True)
 class Assumed:
     """What a view does not have: ``online`` CPUs; ``starts`` and ``restarts`` of the kubelet's
-    unit; ``spun``: a look at it sees containers run; ``asked``: a look at it asks at the
-    pod-resources socket, where ``reports_pool`` says that containers without exclusive CPUs have
-    those of the pool."""
+    unit; ``spun``: an observation sees containers run; ``asked``: it has an answer of the
+    pod-resources socket; ``reports_pool``: that answer gives containers without exclusive CPUs the
+    pool's."""
 
     online: CPUSet
     starts: int = 0
@@ -37,7 +37,7 @@ class Assumed:
     reports_pool: bool = False
 
     def look(self, view: View, pods: Iterable[Pod]) -> Observation:
-        """The look at a node that is ``view``; ``pods`` are all that may be in it."""
+        """The observation of a node whose view is ``view``; ``pods`` are all that may be in it."""
         known = {pod.name: pod for pod in pods}
         containers = [
             self._container(known[name], container, cpus, view.cfs.get(name, {}))
@@ -103,7 +103,7 @@ class Assumed:
 
 
 def _quota_of_all(times: Mapping[str, CFS]) -> int | None:
-    """Of a pod's own cgroup: what its containers have together, and none where one has none."""
+    """The quota of a pod's cgroup: the sum of its containers', ``None`` where one has none."""
     quotas = [one.quota for one in times.values()]
     return None if None in quotas or not quotas else sum(filter(None, quotas))
 

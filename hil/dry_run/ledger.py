@@ -13,9 +13,9 @@ from hil.safety.agent import describe
 from topologies.errors import one_line
 
 _LONGEST: Final = 160
-#: So many lines that were shown before are not shown again.
+#: This many lines in a row that were shown before are only counted.
 _KNOWN: Final = 3
-#: A manifest stands on one line.
+#: Characters of a manifest, which is shown on one line.
 _MANIFEST: Final = 2000
 
 
@@ -46,7 +46,7 @@ class Ledger:
         self.step = ""
         self._say = say
         self._shown: set[str] = set()
-        self._about = ("", "", "")
+        self._heading = ("", "", "")
 
     def add(
         self,
@@ -69,7 +69,7 @@ class Ledger:
             looks,
         )
         self.commands.append(command)
-        self._tell(command, changes)
+        self._show(command, changes)
 
     def note(self, text: str) -> None:
         """A remark between commands."""
@@ -79,10 +79,10 @@ class Ledger:
         """The scenario would not be run."""
         self._say(f"{self.scenario} [{self.risk}]: not run: {one_line(reason, limit=_LONGEST)}")
 
-    def _tell(self, command: Command, changes: Sequence[Change]) -> None:
-        about = (command.node, command.scenario, command.step)
-        if about != self._about:
-            self._about = about
+    def _show(self, command: Command, changes: Sequence[Change]) -> None:
+        heading = (command.node, command.scenario, command.step)
+        if heading != self._heading:
+            self._heading = heading
             whose = f"{command.scenario} [{command.risk}]: " if command.scenario else ""
             self._say(f"{command.node}: {whose}{one_line(command.step, limit=_LONGEST)}")
         for change in changes:
@@ -121,7 +121,7 @@ class Ledger:
 
 
 def _decoded(line: str) -> str:
-    """What goes over stdin is a word and base64."""
+    """Decode a line of stdin: a word and base64."""
     name, _, rest = line.partition(" ")
     try:
         return f"{name} {base64.b64decode(rest, validate=True).decode()}".strip()

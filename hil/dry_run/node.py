@@ -1,4 +1,4 @@
-"""A node to which nothing is sent, and which answers as the model has it.
+"""A node to which nothing is sent, and whose answers come from the model.
 
 What belongs here: :class:`DryRunSession`, the node of a whole run, and :class:`DryRunNode`, that
 node for one scenario. What never does: commands; those are made where they are for a real run.
@@ -37,8 +37,8 @@ from topologies import Machine
 
 
 class DryRunSession(NodeSession):
-    """:class:`hil.session.node_session.NodeSession` that nothing is asked: its state file, at
-    first, is what the facts have; from then on what the scenario's node assumes."""
+    """:class:`hil.session.node_session.NodeSession` that sends nothing: at first its state file is
+    that of the facts, from then on what the scenario's node assumes."""
 
     def __init__(self, *words: Any, executor: DryRunExecutor, ledger: Ledger, **named: Any) -> None:
         name, facts, distribution = words
@@ -53,7 +53,7 @@ class DryRunSession(NodeSession):
         self.answer: Callable[[], Observation] = lambda: own
 
     def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:
-        """Tell the act; what is assumed to come of it."""
+        """Enter the act in the ledger; the observation that is assumed after it."""
         self._dry_executor.looking(not act.changes and not act.script.strip() and not spin)
         try:
             super().act(act, spin=spin, log=log)
@@ -63,7 +63,7 @@ class DryRunSession(NodeSession):
 
 
 class DryRunNode(RealNode):
-    """:class:`hil.session.node.RealNode` beside a model that says what comes of each step."""
+    """:class:`hil.session.node.RealNode` beside a model that says how each step ends."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class DryRunNode(RealNode):
         shaping: tuple[Change, ...] = (),
     ) -> None:
         super().__init__(session, config, fresh, machines=machines, shaping=shaping)
-        self._dry = session
+        self._dry_session = session
         self._oracle = ModelOracle(
             machine, config, machines=machines, release=kubelet_of(session.facts).release
         )
@@ -89,19 +89,19 @@ class DryRunNode(RealNode):
         session.answer = self._answer
 
     def do(self, step: Step) -> None:
-        """Tell what the step sends."""
-        self._dry.ledger.step = step.sentence
+        """Enter what the step sends."""
+        self._dry_session.ledger.step = step.sentence
         self._assume(step)
         super().do(step)
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
-        """Nothing is waited for."""
+        """Do not wait."""
         return self._view()
 
     def close(self) -> None:
-        """Tell what takes our pods away."""
+        """Enter what deletes the pods."""
         if not self._closed:
-            self._dry.ledger.step = "delete the pods of this run"
+            self._dry_session.ledger.step = "delete the pods of this run"
             for name in [*self._pods]:
                 self._assume(Delete(name))
         super().close()
@@ -112,8 +112,8 @@ class DryRunNode(RealNode):
         assumed.spun, assumed.asked = isinstance(step, Spin), isinstance(step, AskPodResources)
         match step:
             case Start() if self._fresh is None:
-                self._dry.starts += 1
-                assumed.starts, assumed.restarts = self._dry.starts, 0
+                self._dry_session.starts += 1
+                assumed.starts, assumed.restarts = self._dry_session.starts, 0
             case AwaitCrashLoop():
                 assumed.restarts += 1
             case Reboot(machine=machine):

@@ -1,4 +1,4 @@
-"""A shell on which nothing runs, and hands that go through it."""
+"""A shell that runs nothing, and an executor that acts through it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hil.shell import DEADLINE, LIMIT, Done
 
 
 class NotSent(Exception):
-    """A command was entered; there is no answer to it."""
+    """A command was entered in the ledger; there is no answer to it."""
 
 
 class DryRunShell:
     """:class:`hil.shell.Shell` that enters each script into a ledger instead of running
-    it. What a thread would send again and again by itself (a lease's renewal) is not entered."""
+    it. What other threads send (a lease's renewals) is not entered."""
 
     def __init__(self, name: str, ledger: Ledger) -> None:
         self.name = name
         self.trips = 0
-        #: What the next script is about.
+        #: The changes that the next script makes.
         self.changes: tuple[Change, ...] = ()
         self.looks = False
         self._ledger = ledger
@@ -34,8 +34,8 @@ class DryRunShell:
         deadline: float = DEADLINE,
         limit: int = LIMIT,
     ) -> Done:
-        """As :meth:`hil.shell.Shell.run`, but for the running: it ends well, and says no more than
-        that changes were made."""
+        """As :meth:`hil.shell.Shell.run`, but nothing runs: the result is a success that only says
+        that the changes were made."""
         if threading.current_thread() is threading.main_thread():
             self.trips += 1
             self._ledger.add(self.name, script, stdin=stdin, changes=self.changes, looks=self.looks)
@@ -46,8 +46,8 @@ class DryRunShell:
 
 
 class DryRunExecutor:
-    """:class:`hil.session.executor.Executor` that acts through ``inner``, of whose shell nothing is
-    known afterwards: each act ends with :class:`NotSent`."""
+    """:class:`hil.session.executor.Executor` that acts through ``inner``, whose shell runs nothing:
+    each act ends with :class:`NotSent`."""
 
     def __init__(self, inner: Executor, shell: DryRunShell | None = None) -> None:
         self._inner = inner

@@ -47,12 +47,12 @@ class DryRunSubject(NodeSubject):
     ) -> DryRunSubject:
         """Reach every node that ``target`` names, and read what it is. Raises as
         :meth:`hil.subject.NodeSubject.open`."""
-        made = cls.open(target, progress)
-        assert isinstance(made, DryRunSubject)
-        made.ledger = ledger
-        return made
+        subject = cls.open(target, progress)
+        assert isinstance(subject, DryRunSubject)
+        subject.ledger = ledger
+        return subject
 
-    def _made(
+    def _real_node(
         self, session: NodeSession, machine: Machine, *words: Any, **named: Any
     ) -> DryRunNode:
         assert isinstance(session, DryRunSession)
@@ -98,13 +98,13 @@ class DryRunSubject(NodeSubject):
         self.ledger.scenario, self.ledger.step = "", "restore the node and end the lease"
 
 
-#: What tells a request to the API server from a command to the node.
+#: Marks a request to the API server among the commands to the node.
 _BESIDE: Final = "# beside the runner, to the API server:"
 
 
 class DryRunPods(PodSource):
     """Pods through an API server, whose requests are entered in a ledger. Pods keep the uids that
-    they were stated with; the server's own would be others."""
+    they were stated with, where a server would give others."""
 
     static = False
 
@@ -114,26 +114,26 @@ class DryRunPods(PodSource):
         self.namespace = namespace
         self._image = image
         self._closed = False
-        self._tell(f"read node {node}; remove namespaces labelled pinproof/node={node}")
-        self._tell(f"create namespace {namespace} and service account {namespace}/pinproof")
+        self._enter(f"read node {node}; remove namespaces labelled pinproof/node={node}")
+        self._enter(f"create namespace {namespace} and service account {namespace}/pinproof")
 
-    def _tell(self, what: str) -> None:
+    def _enter(self, what: str) -> None:
         self._shell.run(f"{_BESIDE} {what}")
 
     def create(self, pod: Pod) -> tuple[Pod, tuple[()]]:
         body = manifest(pod, self._image, node_name=self._node, namespace=self.namespace)
-        self._tell(f"create pod {json.dumps(body, separators=(',', ':'))}")
+        self._enter(f"create pod {json.dumps(body, separators=(',', ':'))}")
         return pod, ()
 
     def delete(self, pod: Pod, *, force: bool) -> tuple[()]:
         grace = " with grace 0" if force else ""
-        self._tell(f"delete pod {self.namespace}/pinproof-{pod.name}{grace}")
+        self._enter(f"delete pod {self.namespace}/pinproof-{pod.name}{grace}")
         return ()
 
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._tell(f"remove namespace {self.namespace} with everything in it")
+            self._enter(f"remove namespace {self.namespace} with everything in it")
 
 
 def _pod_source(
@@ -162,7 +162,7 @@ def _boot(address: NodeAddress, shell: Shell, silent: DryRunShell) -> Boot | Non
 
 def walk(cases: Iterable[Case], subject: DryRunSubject, ledger: Ledger) -> int:
     """Show what each scenario would send. One that does not apply, or is not allowed, is shown with
-    its reason; so is one that could not be walked to its end. How many would be run."""
+    its reason; so is one that could not be walked to its end. Returns how many would be run."""
     walked, release = 0, subject.info.release
     oracle = partial(ModelOracle, release=release)
     for case in cases:

@@ -4,10 +4,10 @@
     facts.kubelet.release                  # "1.36"
     facts.kubelet.config                   # reference.steps.KubeletConfig: what decides CPUs
     facts.cgroup.version, facts.runtime.endpoint, facts.machine
-    marks(shell).values["machine id"]      # what tells it from its like; one round trip more
+    marks(shell).values["machine id"]      # what identifies it; one round trip more
 
-Nothing is written on the node but by whatever the kubelet's own ``--version`` writes. Text of the
-node never reaches a shell: everything comes and goes encoded (:mod:`hil.inspection.script`).
+Nothing is written on the node, except by the kubelet's own ``--version``. Text of the node never
+reaches a shell: everything comes and goes encoded (:mod:`hil.inspection.script`).
 """
 
 from hil.inspection.gathering import gather, kubelet_of, released

@@ -1,8 +1,8 @@
 """Whether the numbers of a node's first answer agree with each other.
 
-What belongs here: pairs of numbers of which a kernel has one source, so that they cannot differ;
-where they do, the answer is garbled or made up, or changed while it was read. What never does: what
-is merely odd on real machines (:mod:`topologies.linting` has that).
+What belongs here: pairs of numbers that a kernel takes from one source. Where they differ, the
+answer is garbled or made up, or the node changed while it was read. What never does: what is merely
+odd on real machines (:mod:`topologies.linting` has that).
 """
 
 from __future__ import annotations

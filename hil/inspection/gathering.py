@@ -1,4 +1,4 @@
-"""Gathering: two round trips, and what they brought as :class:`hil.inspection.node.NodeFacts`.
+"""Gathers :class:`hil.inspection.node.NodeFacts` in two round trips.
 
 What belongs here: which question follows from which answer. What never does: the words of the
 questions (:mod:`hil.inspection.script`), and what a kubelet's texts mean
@@ -34,8 +34,8 @@ def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> N
     """Ask the node what it is. ``root`` is where its ``/`` lies (a mounted image, a test);
     ``paths`` overrides what is found.
 
-    ``kubelet`` is ``None`` where there is none. Raises :class:`hil.shell.NodeUnfit` where
-    what came back is no answer or contradicts itself, and what the shell raises.
+    ``kubelet`` is ``None`` where there is none. Raises :class:`hil.shell.NodeUnfit` where the
+    answer cannot be read or contradicts itself, and what the shell raises.
     """
     host = HostAnswer(_asked(shell, first_question(root)))
     located = LocatedKubelet(host, paths)
@@ -94,7 +94,7 @@ def kubelet_of(facts: NodeFacts) -> KubeletFacts:
 
 def released(facts: NodeFacts) -> KubeletFacts:
     """The kubelet of a node, which must have one that says its release; raises
-    :class:`hil.shell.NodeUnfit`, which tells a slow one from one that says something else."""
+    :class:`hil.shell.NodeUnfit`, whose text says whether it is slow or says something else."""
     kubelet = kubelet_of(facts)
     if not kubelet.release:
         unsaid = kubelet.unsaid or "does not say which release it is"

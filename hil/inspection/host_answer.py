@@ -1,4 +1,4 @@
-"""The first answer: what needs no knowledge of the node."""
+"""The answer to the first question, which needs no knowledge of the node."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _CPU: Final = "/sys/devices/system/cpu"
 #: Characters that are kept of a name.
 _LONGEST: Final = 120
 _TICKS: Final = 100  # USER_HZ: the same on every architecture that kubelets run on
-#: With these a program says something of itself and ends; others may ask while this one does.
-_ASKED: Final = frozenset({"--version", "--help", "-h"})
+#: With one of these a process only prints something: it is not the kubelet that runs.
+_ONLY_PRINTS: Final = frozenset({"--version", "--help", "-h"})
 
 
 class Started(NamedTuple):
@@ -39,7 +39,7 @@ class HostAnswer:
         self._values = dict(line.split("=", 1) for line in records.lines("values") if "=" in line)
 
     def value(self, name: str) -> str:
-        """A value by its path; the script may have put the place of its ``/`` before that."""
+        """A value by its path; the script may have put the place of ``/`` before that."""
         for path, value in self._values.items():
             if path.endswith(name):
                 return value
@@ -76,7 +76,7 @@ class HostAnswer:
 
     @property
     def started(self) -> dict[str, Started]:
-        """What each process says of itself, by the number that it is listed under."""
+        """What each process's ``stat`` says, by the number that the process is listed under."""
         found = {}
         for pid, text in self._records.all("process").items():
             stat = next((line[5:] for line in text.splitlines() if line.startswith("stat=")), "")
@@ -115,13 +115,13 @@ class HostAnswer:
 
     @property
     def virtual(self) -> str:
-        """What systemd detects; ``""`` for hardware, and where it was not to be asked."""
+        """What systemd detects; ``""`` for hardware, and where systemd does not say."""
         said = one_line(self._records.text("virtual").strip(), _LONGEST)
         return "" if said == "none" else said
 
     @cached_property
     def units(self) -> dict[str, Unit]:
-        """Those that exist, by name."""
+        """The units that exist, by name."""
         found: dict[str, Unit] = {}
         for block in self._records.text("units").split("\n\n"):
             shown = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
@@ -160,7 +160,7 @@ class HostAnswer:
         for pid, text in self._records.all("process").items():
             shown = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
             words = self._records.text(pid, "cmdline").rstrip("\0").split("\0")
-            if words == [""] or _ASKED.intersection(words[1:2]):
+            if words == [""] or _ONLY_PRINTS.intersection(words[1:2]):
                 continue  # it is just being started, or ends
             began = started[pid].seconds if pid in started else self.uptime
             process = Process(
@@ -178,7 +178,7 @@ class HostAnswer:
         return {name: process for name, (_, process) in found.items()}
 
     def cgroup(self, settings: Mapping[str, Any]) -> CgroupFacts:
-        """As mounted; the driver as seen, else as configured."""
+        """The cgroups as mounted; their driver as seen, else as configured."""
         if "/sys/fs/cgroup/cgroup.controllers" in self.places:
             controllers = self.value("/sys/fs/cgroup/cgroup.controllers").split()
             version, cpuset, mount = 2, "cpuset" in controllers, "/sys/fs/cgroup"

@@ -1,5 +1,5 @@
-"""A kubelet's configuration: its command line, its configuration file and drop-ins, and what these
-come to together.
+"""A kubelet's configuration: its command line, its configuration file and drop-ins, and the
+settings that result.
 
 What belongs here: texts in, settings out. What never does: where the texts come from
 (:mod:`hil.inspection.gathering`). Order as the kubelet's own (``cmd/kubelet/app/server.go``, 1.36):
@@ -95,13 +95,13 @@ def _split(text: str) -> list[str]:
 
 
 def is_json(text: str) -> bool:
-    """Whether a configuration file is JSON, by its first character, as the kubelet tells it
+    """Whether a configuration file is JSON, by its first character, as the kubelet decides it
     (``apimachinery/pkg/runtime/serializer/json``)."""
     return text.lstrip().startswith("{")
 
 
 def _json(text: str) -> Any:
-    """``None`` where it is none."""
+    """The value of a JSON text; ``None`` for any other text."""
     if not is_json(text):
         return None
     with contextlib.suppress(json.JSONDecodeError):
@@ -110,7 +110,7 @@ def _json(text: str) -> Any:
 
 
 def document(text: str) -> dict[str, Any]:
-    """A configuration file, YAML or JSON; raises ``ValueError`` with one line where it is none."""
+    """A configuration file, YAML or JSON; raises ``ValueError`` with one line for other text."""
     try:
         # The kubelet takes JSON that is indented by tabs, which YAML refuses.
         content = _json(text) or yaml.safe_load(text)
@@ -130,8 +130,7 @@ def with_flags(settings: Mapping[str, Any], flags: Mapping[str, str]) -> dict[st
     for flag, value in flags.items():
         if name := FLAGS.get(flag):
             earlier = result.get(name)
-            gates = name == "featureGates" and isinstance(earlier, Mapping)
-            first = dict(earlier) if gates and isinstance(earlier, Mapping) else {}
+            first = earlier if name == GATES and isinstance(earlier, Mapping) else {}
             result[name] = {**first, **_pairs(value)} if name in _MAPS else value
     return result
 
@@ -157,7 +156,7 @@ def rancher_flags(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def k0s_flags(units: Iterable[str]) -> dict[str, str]:
-    """``--kubelet-extra-args`` of the command line in a unit's texts, which k0s hands through."""
+    """``--kubelet-extra-args`` of the command line in a unit's texts, which k0s passes on."""
     text = "\n".join(units).replace("\\\n", " ")
     commands = [line for line in text.splitlines() if line.startswith("ExecStart=")]
     words = iter(_split(commands[-1].partition("=")[2]) if commands else [])

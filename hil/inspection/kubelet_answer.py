@@ -1,4 +1,4 @@
-"""The second answer: the kubelet with its files, the runtime, the pods; and what follows."""
+"""The answer to the second question: the kubelet, its files, the runtime, the pods, and more."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ class KubeletAnswer:
         path = self._located.config_path
         settings: dict[str, Any] = {}
         if path and path not in self._texts:
-            self._odd(f"{path}: the kubelet's configuration file could not be read")
+            self._note_oddity(f"{path}: the kubelet's configuration file could not be read")
         sources = {path: self._texts.get(path, "")} if path else {}
         for name, text in (sources | self._drop_ins).items():
             try:
                 settings = merged(settings, document(text))
             except ValueError as error:
-                self._odd(f"{name}: {error}")
+                self._note_oddity(f"{name}: {error}")
         if self._located.holder == "microshift":
             for section in in_microshift(self._product_files).values():
                 settings = merged(settings, section)
@@ -126,7 +126,7 @@ class KubeletAnswer:
         try:
             deciding(settings)
         except ValueError as error:
-            self._odd(str(error))
+            self._note_oddity(str(error))
         return settings
 
     def _version(self) -> str:
@@ -159,9 +159,9 @@ class KubeletAnswer:
         return f"sha256:{found[0]}" if found else ""
 
     def runtime(self) -> RuntimeFacts:
-        """Asked through CRI where crictl is there, else by the program's own word."""
+        """The runtime as crictl reports it, else as its own program does."""
         named = str(self._settings.get("containerRuntimeEndpoint") or "")
-        endpoint = (self._located.paths.endpoint or named) or self._located.endpoint
+        endpoint = self._located.paths.endpoint or named or self._located.endpoint
         text = self._records.text("runtime")
         name = re.search(r"^RuntimeName:\s*(\S+)", text, re.MULTILINE)
         version = re.search(r"^RuntimeVersion:\s*(\S+)", text, re.MULTILINE)
@@ -202,7 +202,7 @@ class KubeletAnswer:
                     total |= CPUSet.parse(str(one))
                 found[uid] = total
         except (ValueError, AttributeError, CPUSetParseError, RecursionError):
-            self._odd(f"{self._located.state_path}: no state file that can be read")
+            self._note_oddity(f"{self._located.state_path}: no state file that can be read")
             return {}
         return found
 
@@ -229,12 +229,12 @@ class KubeletAnswer:
         older = now - written > seconds + _SLACK
         return Survival.YES if older else Survival.UNKNOWN
 
-    def _odd(self, text: str) -> None:
+    def _note_oddity(self, text: str) -> None:
         line = one_line(text)
         if line not in self.oddities:
             self.oddities.append(line)
 
 
 def _plain(folder: str) -> str:
-    """The folder's path as those of its files begin: without a slash at its end."""
+    """The folder's path without a slash at its end, as the paths of its files begin."""
     return posixpath.normpath(folder) if folder else ""

@@ -14,13 +14,13 @@ from hil.inspection.script import HOLDER_OF_UNIT, Question, second_question
 
 #: Programs that a kubelet lives in, by the beginning of the process's name.
 _HOLDERS: Final = ("kubelet", "kubelite", "k3s", "microshift", "hyperkube")
-_MICROK8S_ARGUMENTS: Final = "/var/snap/microk8s/current/args/kubelet"
+MICROK8S_ARGUMENTS: Final = "/var/snap/microk8s/current/args/kubelet"
 _ROOT_DIRS: Final = {"kubelite": "/var/snap/microk8s/common/var/lib/kubelet"}
 _K0S_CONFIGS: Final = ("/run/k0s/kubelet/config.yaml", "/var/lib/k0s/kubelet-config.yaml")
 #: MicroShift writes it at each start (its ``pkg/node/kubelet.go``).
 _MICROSHIFT_CONFIG: Final = "/var/lib/microshift/resources/kubelet/config/config.yaml"
 _CONFIG_DIRS: Final = {"k3s": "/var/lib/rancher/k3s/agent/etc/kubelet.conf.d"}
-#: The file in which a program is told how to configure the kubelet, and the folder beside it.
+#: The file with which a program configures its kubelet, and the folder beside it.
 _PRODUCT: Final = {
     "k3s": ("/etc/rancher/k3s/config.yaml", "/etc/rancher/k3s/config.yaml.d"),
     "microshift": ("/etc/microshift/config.yaml", "/etc/microshift/config.d"),
@@ -36,7 +36,7 @@ class LocatedKubelet:
 
     @cached_property
     def process(self) -> Process | None:
-        """The one that is the kubelet, or holds it."""
+        """The process that is the kubelet, or that contains it."""
         for holder in _HOLDERS:
             for name, process in self._host.processes.items():
                 if name.startswith(holder):
@@ -74,13 +74,13 @@ class LocatedKubelet:
         words = expanded(unit.command, unit.environment)[1:] if unit else []
         if self.holder == "kubelet":
             return flags_of(words)
-        # k3s and its kin hand these through.
+        # k3s and products like it pass these on.
         through = [word for word in words if word.startswith("--kubelet-arg=")]
         return flags_of([f"--{word.partition('=')[2]}" for word in through])
 
     @property
     def _of_k0s(self) -> dict[str, str]:
-        """What k0s itself says to a kubelet that it starts, as far as files show it."""
+        """The flags that k0s itself gives to its kubelet, as far as files show them."""
         there = [path for path in _K0S_CONFIGS if path in self._host.places]
         return {"root-dir": "/var/lib/k0s/kubelet"} | ({"config": there[0]} if there else {})
 
@@ -129,12 +129,12 @@ class LocatedKubelet:
     @property
     def arguments_file(self) -> str:
         """The file that MicroK8s takes the kubelet's arguments from."""
-        return _MICROK8S_ARGUMENTS if self.holder == "kubelite" else ""
+        return MICROK8S_ARGUMENTS if self.holder == "kubelite" else ""
 
     @property
     def program(self) -> str:
         """The kubelet's file."""
-        # What no service holds may be in a container (Talos), where its path is another's.
+        # Outside of a service it may run in a container (Talos): its path is another file's then.
         gone = self.process is not None and self.process.program.endswith(" (deleted)")
         if self.process is not None and (gone or not self.unit):
             return f"/proc/{self.process.pid}/exe"
@@ -158,7 +158,7 @@ class LocatedKubelet:
 
     def question(self, root: str) -> Question:
         """What to ask next of the node whose ``/`` lies at ``root``."""
-        # crictl tells the runtime's version, else the runtime's program does.
+        # crictl reports the runtime's version; without crictl, the runtime's program does.
         own_file, own_folder = self.product_files
         runtime = "crio" if "crio" in self.endpoint else "containerd"
         return second_question(

@@ -1,6 +1,6 @@
-"""What tells a node from another one with the same machine, and how its firmware sets its CPUs.
+"""What identifies a node among those with the same machine, and how its firmware sets its CPUs.
 
-What belongs here: values as the node has them. What never does: a file or a line that has them; a
+What belongs here: values as the node has them. What never does: writing or printing them; a
 certificate has digests of them (:mod:`reports.certificate.unit`).
 """
 
@@ -33,7 +33,7 @@ _SETTINGS: Final = {
     "intel_pstate": f"{_CPUS}/intel_pstate/status",
     "amd_pstate": f"{_CPUS}/amd_pstate/status",
 }
-#: What makers leave where a serial number should be; in lower case, without blanks and dots.
+#: What vendors write where a serial number should be; in lower case, without blanks and dots.
 _NO_SERIAL: Final = frozenset({
     "", "0", "none", "null", "na", "n/a", "notspecified", "notapplicable", "notavailable",
     "tobefilledbyoem", "defaultstring", "systemserialnumber", "baseboardserialnumber", "unknown",
@@ -81,7 +81,7 @@ def _value(answer: Records, path: str) -> str:
 
 
 def _mark(text: str) -> str:
-    """A key without its comment; nothing of what is no serial number."""
+    """A key without its comment, or a serial number; ``""`` for what is neither."""
     value = " ".join(text.split()[:2]) if text.startswith(("ssh-", "ecdsa-")) else text
     plain = "".join(value.lower().split()).replace(".", "")
     same = len(set(plain) - {"-"}) < 2  # 0000…, FFFF…

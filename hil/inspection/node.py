@@ -58,15 +58,14 @@ class Process:
 class KubeletFacts:
     """The kubelet of a node.
 
-    ``version`` is exact (``"v1.36.3"``; MicroShift tells the minor alone), ``release`` its minor
-    (``"1.36"``), both ``""`` where it would not say; then ``unsaid`` is why, in one line. ``flags``
+    ``version`` is exact (``"v1.36.3"``; MicroShift has the minor alone), ``release`` its minor
+    (``"1.36"``), both ``""`` where it does not say; then ``unsaid`` is why, in one line. ``flags``
     are its command line without the dashes. ``config_path`` is ``""`` where it has no configuration
-    file; ``settings`` is what file, drop-ins and flags come to together (names of
-    KubeletConfiguration). ``state_file`` is the text
-    of the state file at ``state_path``, ``None`` without one. ``embedded`` tells that it lives
-    inside another program (k3s, RKE2, k0s, MicroK8s). ``digest`` is of the program
-    (``"sha256:…"``), ``""`` where it was not to be had. ``product_files`` are the files in which
-    the program that it lives in (k3s, MicroShift) is told how to configure it, by path.
+    file; ``settings`` is what results from file, drop-ins and flags (names of
+    KubeletConfiguration). ``state_file`` is the text of the state file at ``state_path``, ``None``
+    without one. ``embedded``: it lives inside another program (k3s, RKE2, k0s, MicroK8s).
+    ``digest`` is of the program (``"sha256:…"``), ``""`` where it is not known. ``product_files``
+    are the files, by path, with which the program that it lives in (k3s, MicroShift) configures it.
     """
 
     binary: str
@@ -116,8 +115,8 @@ class RuntimeFacts:
 @dataclass(frozen=True, slots=True)
 class CgroupFacts:
     """``version`` is 1 or 2, 0 where none is mounted. ``driver`` is ``"systemd"`` or
-    ``"cgroupfs"``, as seen in the hierarchy, else as configured, else ``""``. ``cpuset`` tells
-    whether the cpuset controller is there; ``mount`` where its hierarchy is."""
+    ``"cgroupfs"``, as seen in the hierarchy, else as configured, else ``""``. ``cpuset`` is whether
+    the cpuset controller is there; ``mount`` where its hierarchy is."""
 
     version: int = 0
     driver: str = ""
@@ -180,10 +179,10 @@ class NodeFacts:
     """One node at one moment. ``isolated`` and ``nohz_full`` are what the kernel says of them;
     ``tools`` which helpful programs are installed (``crictl``, ``ctr``, ``flock`` …); ``free`` the
     free bytes of file systems, by path; ``leftovers`` the paths that a run before left;
-    ``machine`` is without what passes (:mod:`topologies.steady`); ``os_release`` is the name of the
-    operating system with its version, ``os_id`` its ``ID``; ``virtual`` what
-    ``systemd-detect-virt --vm`` names, ``""`` for nothing; ``distribution`` what the inventory
-    names, ``""``: it is known by what is on the node."""
+    ``machine`` is without what varies (:mod:`topologies.steady`); ``os_release`` is the name of the
+    operating system with its version, ``os_id`` its ``ID``; ``virtual`` what ``systemd-detect-virt
+    --vm`` names, ``""`` for nothing; ``distribution`` what the inventory names, ``""`` where it
+    names none."""
 
     name: str
     hostname: str

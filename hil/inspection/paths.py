@@ -1,4 +1,4 @@
-"""What a user says of a node's kubelet where it is not found by itself."""
+"""What a user states of a node's kubelet where pinproof does not find it."""
 
 from __future__ import annotations
 

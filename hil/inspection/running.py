@@ -1,13 +1,13 @@
 """The configuration that a kubelet runs with, beside the one that was written.
 
-What belongs here: which settings are compared, and what each source tells of them. What never
-does: what is written (:mod:`hil.inspection.kubelet`).
+What belongs here: which settings are compared, and what each source says of them. What never does:
+what is written (:mod:`hil.inspection.kubelet`).
 
-A kubelet reads its configuration once, at its start. A file that is changed later, or an image
-that leaves settings out, shows nowhere but in what runs. The kubelet tells that at ``/configz``
+A kubelet reads its configuration once, at its start. A later change of a file, or an image that
+leaves settings out, shows only in what runs. The kubelet reports that at ``/configz``
 (``pkg/kubelet/server/server.go``), and in one line of its log at each start
-(:mod:`conformance.in_effect`). Its lines ``FLAG:`` are no source: they have the defaults of what
-its file sets.
+(:mod:`conformance.in_effect`). Its lines ``FLAG:`` are not used: for what its file sets, they show
+the defaults.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DEFAULTS: Final = {
     "topologyManagerScope": "container",
     "memoryManagerPolicy": "None",
 }
-#: How :mod:`conformance.in_effect` calls them.
+#: Their names in :mod:`conformance.in_effect`.
 _LOGGED: Final = {
     "policy": "cpuManagerPolicy",
     "Topology Manager": "topologyManagerPolicy",
@@ -46,7 +46,7 @@ _LOGGED: Final = {
     "option": "cpuManagerPolicyOptions",
     "Topology Manager option": "topologyManagerPolicyOptions",
 }
-#: Whose owner a kubelet answers: itself on some products, an API server on its own node.
+#: Certificates and keys that a kubelet accepts: its own, or an API server's on its node.
 _CERTIFICATES: Final = (
     "{root}/pki/kubelet-client-current.pem:{root}/pki/kubelet-client-current.pem",
     "/etc/kubernetes/pki/apiserver-kubelet-client.crt:/etc/kubernetes/pki/apiserver-kubelet-client.key",
@@ -57,7 +57,7 @@ _CERTIFICATES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: its name, and its value as it was written and as it runs; ``""`` is none."""
+    """One setting: its name, and its value as it was written and as it runs; ``""``: no value."""
 
     name: str
     written: str
@@ -70,7 +70,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """``settings`` are those that ``source`` tells of. Where nothing does, there are none, and
+    """``settings`` are those that ``source`` reports. Without a source there are none, and
     ``unread`` is why, in one line."""
 
     source: str = ""
@@ -151,8 +151,8 @@ def _with_configz(written: Mapping[str, Any], answer: object, source: str) -> Co
 
 
 def _with_log(written: Mapping[str, Any], logged: Mapping[str, str]) -> Compared:
-    """The log tells the CPUs that are reserved however they were chosen, and no reservation else.
-    A release before a manager tells none of its settings."""
+    """The log has the reserved CPUs, however they were chosen, and no other reservation. A release
+    without a manager logs none of its settings."""
     runs: dict[str, Any] = {}
     for name, value in logged.items():
         kind, _, option = name.rpartition(" ")
@@ -195,6 +195,6 @@ def _text(name: str, value: object) -> str:
         except CPUSetParseError:
             return text
     if name == _PERIOD and (period := seconds(text)) is not None:
-        # The kubelet's default counts where none is named.
+        # A period of 0 means the kubelet's default.
         return f"{float(period):g}s" if period else _DEFAULTS[_PERIOD]
     return text

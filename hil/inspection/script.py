@@ -1,14 +1,13 @@
 """What is asked of a node: POSIX scripts, and the records that they print.
 
-A stream is records and an end; each opens with a line of a token, its kind and its key, and holds
-whatever bytes follow up to the next such line. The token is drawn for each question, so nothing
-that a file holds or a program prints can look like a record, and what is cut off or made up is
-seen. Programs write straight into the stream: a node under load or emulation pays for every
-process.
+A stream is records and an end. A record begins with a line of a token, its kind and its key; its
+value is all bytes up to the next such line. The token is random for each question, so no file and
+no program's output can look like a record, and an answer that is cut off or made up is noticed.
+Programs write straight into the stream: each process costs a node under load or emulation time.
 
 The first script asks what needs no knowledge of the node, the second where the first one's answers
-lead to. Two more are asked where they are needed: of certificates, what tells the node from others;
-of a probe, with which configuration the kubelet runs.
+lead to. Two more are asked where they are needed: a certificate asks what identifies the node, and
+a probe with which configuration the kubelet runs.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ HOLDER_OF_UNIT: Final = {
     "microshift.service": "microshift",
     "kubelet.service": "kubelet",
 }
-#: These, the services beside them, and what removes state files at boot.
+#: These, the runtimes' units, and the unit that removes state files at boot.
 UNITS: Final = (
     *HOLDER_OF_UNIT,
     "containerd.service",
@@ -65,7 +64,7 @@ LEFTOVERS: Final = (
     "/etc/systemd/system/pinproof-dead-man-boot.service",
     "/etc/systemd/system/multi-user.target.d/pinproof.conf",
 )
-#: Files and folders whose being there tells a distribution.
+#: Files and folders whose presence shows a distribution, leftovers of a run, or cgroups.
 PLACES: Final = (
     "/etc/kubernetes/kubelet.conf",
     "/etc/kubernetes/bootstrap-kubelet.conf",
@@ -128,7 +127,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 bounded() { if have timeout; then timeout -k 1 @PATIENCE@ "$@"; else "$@"; fi; }
 """
 
-_ONE: Final = r"""
+_FIRST: Final = r"""
 set --
 for f in @VALUES@; do [ -r "$R$f" ] && set -- "$@" "$R$f"; done
 rec text values; awk 'FNR == 1 { print FILENAME "=" $0 }' "$@"; echo "arch=$(uname -m)"
@@ -168,7 +167,7 @@ rec text capture
 rec end .
 """
 
-_TWO: Final = r"""
+_SECOND: Final = r"""
 for f in @FILES@; do file "$f"; done
 for d in @FOLDERS@; do
   [ -d "$R$d" ] && find "$R$d" -type f \( -name '*.conf' -o -name '*.yaml' \) 2>/dev/null |
@@ -207,8 +206,8 @@ rec text governors; [ $# = 0 ] || awk '{ print FILENAME "=" $0 }' "$@"
 rec end .
 """
 
-#: ``/configz`` is asked as a certificate's owner where nobody may ask without one. Keys stay on the
-#: node. The kubelet's journal is read where that fails.
+#: Where ``/configz`` refuses an anonymous client, it is asked with a certificate of the node, whose
+#: key stays there. The kubelet's journal is read where that fails.
 _RUNNING: Final = r"""
 ask() { bounded curl -ksf --noproxy '*' --max-time 10 --max-filesize @LARGEST@ "$@" @URL@; }
 a=
@@ -248,7 +247,7 @@ class NoRecords(Exception):
 def first_question(root: str) -> Question:
     """What needs no knowledge of the node; ``root`` is where its ``/`` lies."""
     return _filled(
-        _COMMON + _ONE,
+        _COMMON + _FIRST,
         root,
         VALUES=" ".join(_VALUES),
         PLACES=" ".join(PLACES),
@@ -272,21 +271,21 @@ def second_question(
     """Content and time of ``files``, content of the ``*.conf`` and ``*.yaml`` in ``folders``, what
     ``programs`` say of their version, the SHA-256 of the program ``summed``, the names in
     ``listed`` folders, and the version of the runtime at ``endpoint``."""
-    asked = (
+    runtime = (
         "have crictl && rec text runtime && bounded crictl --runtime-endpoint "
         f"{shlex.quote(endpoint)} version </dev/null 2>/dev/null"
         if endpoint
         else ":"
     )
     return _filled(
-        _COMMON + _TWO,
+        _COMMON + _SECOND,
         root,
         FILES=_words(files),
         FOLDERS=_words(folders),
         PROGRAMS=_words(programs),
         SUMMED=shlex.quote(summed),
         LISTED=_words(listed),
-        RUNTIME=asked,
+        RUNTIME=runtime,
     )
 
 
@@ -296,9 +295,9 @@ def marks_question(root: str, *, files: Iterable[str]) -> Question:
 
 
 def running_question(root: str, *, url: str, pid: int, certificates: Iterable[str]) -> Question:
-    """What the kubelet says at ``url``, its ``/configz``: to anybody, else to the owner of one of
-    the ``certificates`` (``CERTIFICATE:KEY``). Where it says nothing, what its process wrote into
-    the journal about its configuration."""
+    """What the kubelet says at ``url``, its ``/configz``, to an anonymous client, else to one with
+    one of the ``certificates`` (``CERTIFICATE:KEY``). Where it says nothing, what its process wrote
+    into the journal about its configuration."""
     return _filled(
         _COMMON + _RUNNING,
         root,
@@ -320,7 +319,7 @@ def _filled(template: str, root: str, **values: str) -> Question:
         "LARGEST": str(LARGEST),
         "PATIENCE": str(PATIENCE),
     }
-    # In one pass: a value may hold what looks like another's place.
+    # In one pass: a value may hold what looks like a placeholder.
     script = re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], template)
     return Question(script, token)
 
@@ -350,7 +349,7 @@ class Records:
         return self.data(kind, key).decode("utf-8", "surrogateescape")
 
     def lines(self, key: str, kind: str = "text") -> list[str]:
-        """Of a text, without empty ones."""
+        """The lines of a text, without empty ones."""
         return [line for line in self.text(key, kind).splitlines() if line]
 
     def all(self, kind: str) -> dict[str, str]:

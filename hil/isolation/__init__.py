@@ -1,11 +1,11 @@
-"""How well exclusive CPUs are isolated: scheduling noise, measured inside our own containers.
+"""How well exclusive CPUs are isolated: scheduling noise, measured in pinproof's own containers.
 
-A measurement; only a promise beyond the kubelet's own is judged
-(:mod:`hil.isolation.judging`). A spinner in a container is sampled from the kernel's own books: how
-often it was made to give its CPU away (``nonvoluntary_ctxt_switches``), how long it waited for one
-in all (``/proc/PID/schedstat``, second field), and the longest time between two of its own looks at
-the clock. The same on shared CPUs, beside as many other spinners as there are, is what to hold it
-against. Beside that, which tasks of others and which interrupts came to those CPUs.
+This is a measurement; only a promise beyond the kubelet's own is judged
+(:mod:`hil.isolation.judging`). A process that spins in a container is sampled by the kernel's own
+counters: how often it had to give its CPU away (``nonvoluntary_ctxt_switches``), how long it waited
+for one in all (``/proc/PID/schedstat``, second field), and the longest of these waits. A process
+that spins on shared CPUs at the same time is measured for comparison. The tasks of others and the
+interrupts that came to the exclusive CPUs are reported as well.
 """
 
 from hil.isolation.measuring import Measurements, measure

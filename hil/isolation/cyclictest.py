@@ -45,7 +45,7 @@ def script(cpus: CPUSet) -> str:
 
 
 def read_wakeups(text: str, cpus: CPUSet) -> Wakeups | None:
-    """``None`` where there was none, or it did not measure."""
+    """``None`` where there is no cyclictest, or it measured nothing."""
     found = _LINE.search(text)
     if found is None or not int(found[1]):
         return None

@@ -1,13 +1,13 @@
 """What ran on exclusive CPUs beside their container: tasks of others, and interrupts.
 
-What belongs here: the script, and what it printed, understood (the latter is pure). What never
-does: whether the node promised to keep them away (:mod:`hil.isolation.judging`).
+What belongs here: the script, and the reading of its output (the latter is pure). What never does:
+whether the node promised to keep them away (:mod:`hil.isolation.judging`).
 
 How often tasks ran is counted by the kernel: ``/proc/schedstat`` counts the time slices of each
-CPU, ``/proc/PID/schedstat`` those of each task (Linux, ``sched-stats.rst``). What the container's
-own tasks did not run, others did. Who they were is sampled: a task is named where it was last on
-such a CPU (``/proc/PID/stat``, field 39) and its count had grown since the sample before. A task
-that came, ran and left between two samples has no name.
+CPU, ``/proc/PID/schedstat`` those of each task (Linux, ``sched-stats.rst``). Time slices that the
+container's own tasks did not have, others had. Their names are sampled: a task is named if it was
+last on such a CPU (``/proc/PID/stat``, field 39) and its count has grown since the sample before. A
+task that came, ran and left between two samples is not named.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hil.observation import ContainerObserved, Places
 from reference import CPUSet, CPUSetParseError
 from topologies.errors import one_line
 
-#: Where CRI-O keeps what it starts containers with. Of an annotation that its configuration does
-#: not allow, it leaves nothing there.
+#: Where CRI-O keeps the configurations of containers. It drops an annotation there that its own
+#: configuration does not allow.
 _CRIO: Final = "/run/containers/storage/overlay-containers"
 #: ``PF_KTHREAD`` (Linux, ``include/linux/sched.h``).
 _KTHREAD: Final = 0x00200000
 
-#: The sampler keeps off the CPUs where it can, and leaves its own session out where it cannot.
-#: awk: fields are those of ``/proc/PID/stat`` after the name, which may have blanks in it.
+#: The sampler keeps off the CPUs where it can, and does not count its own session. awk: fields are
+#: those of ``/proc/PID/stat`` after the name, which may have blanks in it.
 _SCRIPT: Final = r"""
 quiet_off=@OTHERS@
 [ -z "$quiet_off" ] || taskset -pc "$quiet_off" $$ >/dev/null 2>&1
@@ -95,7 +95,7 @@ class Intruder:
 @dataclass(frozen=True, slots=True)
 class Interrupt:
     """An interrupt that came, or may come: ``number`` as ``/proc/interrupts`` has it (``25``,
-    ``LOC``), ``count`` while it was watched, ``allowed`` what of the CPUs its affinity has."""
+    ``LOC``), ``count`` while it was watched, ``allowed`` the watched CPUs of its affinity."""
 
     number: str
     name: str
@@ -110,9 +110,9 @@ class Interrupt:
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """What came to ``cpus``, which are a container's own. ``runs`` counts time slices of tasks that
-    are not the container's, at least; ``None`` where the kernel does not count. ``default`` is what
-    new interrupts may use, ``partition`` whether a cgroup of the container isolates its CPUs,
+    """What came to ``cpus``, which are a container's own. ``runs`` is the least number of time
+    slices of other tasks; ``None`` where the kernel does not count. ``default`` is what new
+    interrupts may use, ``partition`` whether a cgroup of the container isolates its CPUs,
     ``promised`` whether the runtime was asked, and agreed, to keep interrupts off them."""
 
     cpus: CPUSet
@@ -148,12 +148,12 @@ def script(
 
 
 def read_disturbance(text: str, cpus: CPUSet) -> Disturbance:
-    """What the script printed. Raises :class:`NotMeasured` for half an answer."""
+    """Read what the script printed. Raises :class:`NotMeasured` for an incomplete answer."""
     rows = [line.split(" ") for line in text.splitlines()]
     if not any(row[0] == "until" for row in rows) or not any(row[0] == "default" for row in rows):
         raise NotMeasured("no account of what ran on exclusive CPUs in the node's answer")
     default = next(mask_of(row[1]) for row in rows if row[0] == "default" and len(row) > 1)
-    intruders, own = _ran(rows)
+    intruders, own = _task_runs(rows)
     slices = [whole(row[2]) for row in rows if row[0] == "slices" and len(row) == 3]
     runs = max(0, slices[-1] - slices[0] - own) if len(slices) > 1 else None
     partition = any(row[0] == "partition" and "isolated" in row for row in rows)
@@ -161,14 +161,14 @@ def read_disturbance(text: str, cpus: CPUSet) -> Disturbance:
         cpus=cpus,
         intruders=tuple(sorted(intruders, key=lambda one: (-one.runs, one.name))),
         runs=runs,
-        interrupts=tuple(_came(rows, cpus)),
+        interrupts=tuple(_interrupts(rows, cpus)),
         default=default,
         partition=partition,
         promised=["promised"] in rows,
     )
 
 
-def _ran(rows: list[list[str]]) -> tuple[list[Intruder], int]:
+def _task_runs(rows: list[list[str]]) -> tuple[list[Intruder], int]:
     """Tasks that are not the container's and ran, and how often the container's own did."""
     counts: dict[tuple[str, bool], int] = {}
     own = 0
@@ -179,8 +179,8 @@ def _ran(rows: list[list[str]]) -> tuple[list[Intruder], int]:
             task, runs = (row[2], row[3]), whole(row[6])
             seen[task] = runs
             mine = row[7] == "1"
-            # One that was not on these CPUs at the sample before ran here once at least. The
-            # container's own has been nowhere else.
+            # A task that was not on these CPUs at the sample before ran here at least once. The
+            # container's own tasks have been nowhere else.
             more = runs - before[task] if task in before else runs if mine else min(1, runs)
             if not number or more <= 0:
                 continue
@@ -199,7 +199,7 @@ def _samples(rows: list[list[str]]) -> Iterator[tuple[int, list[list[str]]]]:
         yield number, [row for row in tasks if whole(row[1]) == number]
 
 
-def _came(rows: list[list[str]], cpus: CPUSet) -> Iterator[Interrupt]:
+def _interrupts(rows: list[list[str]], cpus: CPUSet) -> Iterator[Interrupt]:
     counts: Mapping[str, dict[str, list[str]]] = {"0": {}, "1": {}}
     for row in rows:
         if row[0] == "irq" and len(row) > 3 and row[1] in counts:

@@ -1,6 +1,6 @@
-"""What a node, its runtime or its vendor promised of exclusive CPUs, and whether it was so.
+"""Promises of a node, its runtime or its vendor about exclusive CPUs, and whether they were kept.
 
-Where there is none, what was measured is a fact and no more: the kubelet keeps containers off
+Without a promise, a measurement is a fact and is not judged: the kubelet keeps containers off
 exclusive CPUs, and nothing else
 (https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/).
 """
@@ -34,8 +34,8 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One moment of a churn of pods: the exclusive CPUs of those that asked for no interrupts, and
-    where new interrupts may go."""
+    """One moment while pods come and go: the exclusive CPUs of those that asked for no interrupts,
+    and where new interrupts may go."""
 
     cpus: CPUSet
     default: CPUSet
@@ -56,9 +56,9 @@ def tasks(found: Disturbance, isolated: CPUSet) -> Judged | None:
 
 
 def interrupts(churn: Sequence[Held], promised: bool) -> Judged | None:
-    """New interrupts, over a churn of pods that begins and ends without any: while a pod holds
-    CPUs they keep off them, and afterwards they may go where they went before. ``None`` where the
-    runtime did not promise it.
+    """New interrupts while pods come and go; before and after there is none. While a pod holds
+    CPUs, new interrupts keep off them; afterwards they may go where they went before. ``None``
+    where the runtime did not promise it.
 
     The affinity of an interrupt that is there already is a fact: the kernel refuses to move those
     that it manages itself, and no file says which these are."""

@@ -1,6 +1,6 @@
 """How long shared containers run on CPUs that were just given away: reconcile latency.
 
-What belongs here: the measuring script, and what it printed, understood (the latter is pure). The
+What belongs here: the measuring script, and the reading of its output (the latter is pure). The
 kubelet takes CPUs away from running shared containers in its reconcile rounds only
 (``cpuManagerReconcilePeriod``), so this is at most about one period.
 """
@@ -32,8 +32,8 @@ echo "latency $lat_begin $lat_end $lat_was $lat_is"
 
 
 def script(places: Places, shared: ContainerObserved, *, tries: int = 600) -> str:
-    """The script: from the moment at which the state file changes, until the cpuset of a container
-    that shares does."""
+    """The script that measures from the change of the state file to that of a shared container's
+    cpuset."""
     # Below crun's own cgroup of a container lies one that asks for no CPUs.
     level = next((one for one in shared.own_levels if one.cpus), shared.levels[0])
     file = f"{places.mount}{level.path}/cpuset.cpus"

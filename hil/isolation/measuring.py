@@ -69,9 +69,9 @@ class Measurements:
 
 
 def measure(subject: OnNodes, machine: Machine) -> Measurements:
-    """Bring a BestEffort pod, then a Guaranteed one with one exclusive CPU; see when the first has
-    left that CPU; let both spin at the same time, and say what each had to suffer. Raises what a
-    subject raises, and :class:`hil.isolation.NotMeasured`."""
+    """Create a BestEffort pod, then a Guaranteed one with one exclusive CPU. Measure when the first
+    leaves that CPU; then let both spin at the same time, and measure the noise of each. Raises what
+    a subject raises, and :class:`hil.isolation.NotMeasured`."""
     config = subject.own_config(machine.name)
     if config is None:
         topology = topology_of(machine, release=subject.info.release)
@@ -81,8 +81,8 @@ def measure(subject: OnNodes, machine: Machine) -> Measurements:
         node.do(Start())
         node.do(Apply(shared))
         node.settle(_runs(shared.name))
-        (sharing,) = node.containers() or _none()
-        before = _default(node)
+        (sharing,) = node.containers() or _no_container()
+        before = _default_affinity(node)
         written = node.apply_and_run(pinned, latency.script(node.session.places, sharing))
         node.settle(_runs(pinned.name))
         containers = node.containers()
@@ -104,27 +104,27 @@ def measure(subject: OnNodes, machine: Machine) -> Measurements:
 
 
 def _churn(node: RealNode, before: CPUSet, found: Disturbance) -> tuple[Held, ...]:
-    """The pod that is there goes, another comes and goes: CRI-O has given CPUs of a pod back after
-    the next one had them (https://github.com/cri-o/cri-o/issues/9227)."""
+    """Delete the pod, then create and delete another: CRI-O once gave a pod's CPUs back after the
+    next one had them (https://github.com/cri-o/cri-o/issues/9227)."""
     none = CPUSet()
     seen = [Held(none, before), Held(found.cpus, found.default)]
     node.do(Delete(_PINNED))
     node.settle(_gone(_PINNED))
-    seen.append(Held(none, _default(node)))
+    seen.append(Held(none, _default_affinity(node)))
     node.do(Apply(_pods(_AGAIN)[0]))
     node.settle(_runs(_AGAIN))
     own = next(one for one in node.containers() if one.name == _EXCLUSIVE)
-    seen.append(Held(own.effective, _default(node)))
+    seen.append(Held(own.effective, _default_affinity(node)))
     node.do(Delete(_AGAIN))
     node.settle(_gone(_AGAIN))
-    return (*seen, Held(none, _default(node)))
+    return (*seen, Held(none, _default_affinity(node)))
 
 
-def _default(node: RealNode) -> CPUSet:
+def _default_affinity(node: RealNode) -> CPUSet:
     return mask_of(node.run("cat /proc/irq/default_smp_affinity 2>/dev/null || :").strip())
 
 
-def _none() -> NoReturn:
+def _no_container() -> NoReturn:
     raise NotMeasured("no container of this run is running")
 
 
@@ -132,7 +132,7 @@ def _pods(name: str = _PINNED) -> tuple[Pod, Pod]:
     whole = Container(
         _EXCLUSIVE, cpu_request="1", cpu_limit="1", memory_request=_MEMORY, memory_limit=_MEMORY
     )
-    # A runtime that does not know the annotation passes over it.
+    # A runtime that does not know the annotation ignores it.
     pinned = Pod(name, (whole,), annotations=((IRQ_ANNOTATION, "disable"),))
     return pinned, Pod(_SHARED, (Container("shared"),))
 

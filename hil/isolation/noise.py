@@ -1,4 +1,4 @@
-"""The measuring script, and what it printed, understood. The latter is pure."""
+"""The measuring script, and the reading of its output. The latter is pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class NotMeasured(NodeUnfit):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One thread that spun: ``gap`` is the longest time in which it did not run, in microseconds
-    (no shorter than what its clock can tell); ``waited`` how long it waited for a CPU in all;
-    ``involuntary`` how often it was made to give its CPU away; ``cpus`` where it may run."""
+    """One thread that spun: ``gap`` is its longest wait for a CPU, and ``waited`` all its waits,
+    both in microseconds; ``involuntary`` is how often it had to give its CPU away; ``cpus`` where
+    it may run."""
 
     name: str
     cpus: str

@@ -14,8 +14,8 @@ AUTO: Final = "auto"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way: QEMU's word for it, ours, and within how many seconds the guest's kernel must run,
-    given its CPUs."""
+    """One way: QEMU's word for it, its name in messages, and the seconds within which the guest's
+    kernel must run, with those for each CPU."""
 
     accelerator: str
     name: str
@@ -26,13 +26,13 @@ class Way:
         return self.patience + self.patience_per_cpu * cpus
 
 
-#: ``/dev/kvm`` may be there and the guest still never say a word: it gets a few seconds.
+#: ``/dev/kvm`` may be there and the guest still never start: it gets a few seconds.
 KVM: Final = Way("kvm", "KVM", 8, 0.2)
-#: A kernel runs after 5 s where the host has nothing else to do. The threads of many CPUs may wait
-#: for each other for ever, though seldom.
+#: A kernel runs after 5 s on an idle host. The threads of many CPUs seldom wait for each other for
+#: ever.
 TCG: Final = Way("tcg,thread=multi", "emulation", 30, 1.5)
 TCG_AGAIN: Final = Way("tcg,thread=multi", "emulation, once more", 90, 3)
-#: No thread waits for another, and all that takes twice as long and more.
+#: No thread can wait for another, and everything takes at least twice as long.
 TCG_ONE: Final = Way("tcg,thread=single", "emulation in one thread", 240, 6)
 
 
@@ -48,7 +48,7 @@ def ways(accel: str = AUTO) -> tuple[Way, ...]:
 
 
 def kernel_words(accelerator: str) -> tuple[str, ...]:
-    """What the guest's kernel is told of its clock where it would else measure it, and be wrong on
-    a busy host. KVM tells it itself."""
+    """Words that give the guest's kernel the frequency of its clock, which it would measure wrongly
+    on a busy host. KVM gives it the frequency by itself."""
     rate = None if accelerator == KVM.accelerator else tsc.kilohertz()
     return () if rate is None else (f"{tsc.WORD}={rate}",)

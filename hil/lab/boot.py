@@ -1,10 +1,10 @@
-"""A guest from nothing to a kubelet that is ready, with its stages reported on the way.
+"""A guest's boot, with its stages reported on the way.
 
-What belongs here: the order of a cold boot, its deadlines, and why one came to nothing. What never
-does: what becomes of the folder then (:mod:`hil.lab.lab`).
+What belongs here: the order of a cold boot, its deadlines, and why one failed. What never does:
+what happens to the folder then (:mod:`hil.lab.lab`).
 
 The guest reports its stages on its serial line, ``pinproof-lab: kernel``, ``disk``, ``ssh``,
-``workload``; whatever else is there is the kernel's or systemd's.
+``workload``; other lines are the kernel's or systemd's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hil.lab.machine import CONSOLE, MONITOR, Machine, arguments
 from topologies.errors import one_line
 
 _STAGE: Final = re.compile(rb"^pinproof-lab: (.*?)\r?$", re.M)
-_SAID: Final = {
+_STAGES: Final = {
     "kernel": "the kernel runs",
     "disk": "its disk is there, systemd starts",
     "ssh": "sshd listens",
@@ -37,18 +37,18 @@ _PANIC: Final = re.compile(rb"Kernel panic - not syncing: .*")
 _TAIL: Final = 4096
 _POLL: Final = 0.1
 
-#: In the error of a boot whose port somebody else has.
+#: In the error of a boot whose port another program has.
 PORT_TAKEN: Final = "its port is taken"
 
-#: Seconds for a boot, and for each CPU, on a host that has other things to do.
+#: Seconds for a boot, and more for each CPU, on a busy host.
 _DEADLINE: Final = 600.0
 _DEADLINE_PER_CPU: Final = 10.0
 
 
 @dataclass(slots=True)
 class Watch:
-    """Who hears of the progress, who may call it off, and when it must be over. ``stop`` raises to
-    call it off; ``until`` is of ``time.monotonic``."""
+    """How a boot is watched: ``say`` gets its progress, ``stop`` raises to cancel it, and ``until``
+    (of ``time.monotonic``) is its deadline."""
 
     say: Callable[[str], None] = lambda _: None
     stop: Callable[[], None] = lambda: None
@@ -68,7 +68,7 @@ class Watch:
         return cls(say, stop, time.monotonic() + seconds)
 
     def while_running(self, folder: Path) -> Watch:
-        """The same, called off also when the QEMU of ``folder`` has ended."""
+        """The same, cancelled also when the QEMU of ``folder`` has ended."""
 
         def stop() -> None:
             self.stop()
@@ -79,7 +79,7 @@ class Watch:
 
 
 class _Silent(Exception):
-    """The guest's kernel never ran: another way may do."""
+    """The guest's kernel never ran: another way may work."""
 
 
 def boot(
@@ -123,7 +123,7 @@ def boot(
 
 
 def launch(folder: Path, command: list[str], *, pass_fds: tuple[int, ...] = ()) -> None:
-    """Start QEMU with nothing left of one before."""
+    """Start QEMU, after removing what an earlier one left."""
     for name in (MONITOR, CONSOLE, process.LOG):
         (folder / name).unlink(missing_ok=True)
     process.start(folder, command, pass_fds=pass_fds)
@@ -137,7 +137,7 @@ def free_port() -> int:
 
 
 def _follow(folder: Path, watch: Watch, patience: float, wanted: frozenset[str]) -> None:
-    """Until the guest has reported the stages that matter."""
+    """Wait until the guest has reported the ``wanted`` stages."""
     reached: set[str] = set()
     while not wanted <= reached:
         watch.stop()
@@ -147,9 +147,9 @@ def _follow(folder: Path, watch: Watch, patience: float, wanted: frozenset[str])
             if stage.startswith("failed: "):
                 why = one_line(stage.removeprefix("failed: "))
                 raise LabError(f"{folder.name}: the guest cannot boot: {why}")
-            if stage in _SAID and stage not in reached:
+            if stage in _STAGES and stage not in reached:
                 reached.add(stage)
-                watch.say(_SAID[stage])
+                watch.say(_STAGES[stage])
         if panic := _PANIC.search(text):
             raise LabError(f"{folder.name}: {one_line(panic[0].decode('utf-8', 'replace'))}")
         if not running:
@@ -160,7 +160,7 @@ def _follow(folder: Path, watch: Watch, patience: float, wanted: frozenset[str])
 
 
 def ended(folder: Path) -> LabError:
-    """Why a guest is gone that had begun to run, as far as QEMU said."""
+    """The error of a guest whose QEMU has ended, with QEMU's last message."""
     why = one_line(process.complaint(folder)) or "without a message"
     if "host forwarding" in why:
         return LabError(f"{folder.name}: {PORT_TAKEN}: {why}")
@@ -172,7 +172,7 @@ def _check_time(folder: Path, watch: Watch, patience: float, reached: set[str]) 
     if not reached and now > patience:
         raise _Silent(f"{folder.name}: the guest's kernel was not up in time")
     if now > watch.until:
-        last = _SAID[max(reached, key=list(_SAID).index)] if reached else "nothing"
+        last = _STAGES[max(reached, key=list(_STAGES).index)] if reached else "nothing"
         raise LabError(
             f"{folder.name}: not booted in time; the last that was seen: {last}",
             evidence=tail(folder),

@@ -19,7 +19,7 @@ Say = Callable[[str], None]
 
 
 def sources() -> tuple[str, ...]:
-    """Debian's archive as this host's apt has it, other people's packages left out. Raises
+    """Debian's archive as this host's apt has it, without packages of others. Raises
     :class:`LabError` where it has none."""
     form = "deb $(SITE) $(RELEASE) $(COMPONENT)"
     command = [tools.APT_GET, "indextargets", "--format", form, "Created-By: Packages"]

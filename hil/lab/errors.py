@@ -1,10 +1,10 @@
-"""What can go wrong in the lab, by whose doing.
+"""What can go wrong in the lab, and whose fault it is.
 
 hil.shell.NodeError
 +-- LabError                QEMU, the image or the guest broke (status 3)
 |   +-- LabToolMissing      a program that the lab needs is not installed
 +-- NodeUsageError
-    +-- LabUsageError       the user named what cannot be: spec, kubelet, node (status 2)
+    +-- LabUsageError       the user named an unusable spec, kubelet or node (status 2)
 """
 
 from __future__ import annotations
@@ -26,4 +26,4 @@ class LabToolMissing(LabError):
 
 
 class LabUsageError(NodeUsageError):
-    """The user named something that cannot be."""
+    """The user named something that cannot be used."""

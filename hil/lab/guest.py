@@ -1,4 +1,4 @@
-"""A lab node seen over SSH: is its kubelet ready, what machine does it show, who is it."""
+"""A lab node seen over SSH: whether its kubelet is ready, its machine, and its identity."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from topologies.capturing import BadTarget, CaptureError, capture_ssh
 from topologies.capturing.expected import differences
 from topologies.errors import one_line
 
-#: A kubelet that was started this often within a boot will not come.
+#: A kubelet that was started this often within a boot has failed.
 _STARTS: Final = 3
 _POLL: Final = 0.5
-#: So often a guest looks by itself before it answers: a round trip costs it more than a look.
+#: How often the guest checks before it answers: a round trip costs it more than a check.
 _LOOKS: Final = 6
-#: With which words a kubelet ends, by release.
+#: Texts in a kubelet's last error, which differ by release.
 _ENDS: Final = (
     "Failed to start ContainerManager",
     '"command failed" err=',
@@ -59,7 +59,7 @@ else
 fi
 """
 
-#: What is on stdin: the files of the node's own self.
+#: On stdin are the files that give the node its identity.
 _BECOME: Final = """
 set -e
 date -u -s "@{now}" >/dev/null
@@ -75,7 +75,7 @@ kill -HUP "$(cat /run/sshd.pid)"
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """How to get at a guest: its forwarded port, and the folder that has the keys."""
+    """How a guest is reached: its forwarded port, and the folder that has the keys."""
 
     name: str
     port: int
@@ -97,8 +97,8 @@ class Door:
 
     @contextmanager
     def opened(self, until: float, stop: Callable[[], None]) -> Iterator[Shell]:
-        """A shell, tried until ``until`` (of ``time.monotonic``): sshd may not listen yet, and
-        QEMU takes connections for it that come to nothing."""
+        """A shell, tried until ``until`` (of ``time.monotonic``): sshd may not listen yet while
+        QEMU accepts connections for it."""
         while True:
             stop()
             try:
@@ -113,8 +113,8 @@ class Door:
 
 
 def refusal(shell: Shell, until: float, stop: Callable[[], None]) -> str:
-    """``""`` once the kubelet is ready; what it complains of, in one line, when it has failed again
-    and again. Raises :class:`LabError` where neither is so by ``until``."""
+    """``""`` once the kubelet is ready; its error in one line, once it has failed several times.
+    Raises :class:`LabError` where neither happened by ``until``."""
     while True:
         stop()
         try:
@@ -133,7 +133,7 @@ def refusal(shell: Shell, until: float, stop: Callable[[], None]) -> str:
 
 
 def _fatal_line(log: str) -> str:
-    """The error with which the kubelet ended, of the end of its log."""
+    """The error with which the kubelet ended, from the end of its log."""
     lines = [line for line in log.splitlines() if line.strip()]
     for sign in _ENDS:
         found = [line for line in lines if sign in line]
@@ -150,14 +150,14 @@ def difference(door: Door, spec: str) -> str:
     known_hosts = door.folder / keyring.KNOWN_HOSTS
     key = door.folder / keyring.LOGIN
     try:
-        made = capture_ssh(door.url, known_hosts=known_hosts, key=key, deadline=180)
+        capture = capture_ssh(door.url, known_hosts=known_hosts, key=key, deadline=180)
     except (BadTarget, CaptureError) as error:
         raise LabError(f"{door.name}: its machine cannot be read: {error}") from error
-    return differences(made.tree, spec)
+    return differences(capture.tree, spec)
 
 
 def become(shell: Shell, keys: Keys, hostname: str) -> None:
-    """Make the guest, which came out of a snapshot, somebody: keys, name, time, randomness. Its
+    """Give the guest, which came out of a snapshot, its own keys, name, time and randomness. Its
     sshd shows the new key from then on."""
     files = {
         **keys.files(),

@@ -1,6 +1,6 @@
 """The image that lab nodes boot: made of Debian's packages once, then taken from the cache.
 
-What belongs here: the making and the finding of an image. What never does: what is in it
+What belongs here: making and finding an image. What never does: what is in it
 (:mod:`hil.lab.recipe`). The archive is the one that this host's own apt is configured for.
 """
 
@@ -73,7 +73,7 @@ def ready_image(say: debian.Say = lambda _: None, *, rebuild: bool = False) -> I
 
 def kept(name: str) -> Image:
     """The image of that folder in the cache, for a node that was made of it; raises
-    :class:`LabError` where somebody removed it."""
+    :class:`LabError` where it was removed."""
     found = _read(places.images() / name)
     if found is None:
         raise LabError(f"the image that the node was made of is gone: {places.images() / name}")
@@ -98,15 +98,15 @@ def _build(recipe: Recipe, place: Path, say: debian.Say) -> Image:
             out.rename(place)
     except OSError as error:
         raise LabError(f"the image cannot be kept: {error}") from error
-    made = _read(place)
-    assert made is not None
-    say(f"the image is built: {made.size >> 20} MiB, {time.monotonic() - began:.0f} s")
-    return made
+    image = _read(place)
+    assert image is not None
+    say(f"the image is built: {image.size >> 20} MiB, {time.monotonic() - began:.0f} s")
+    return image
 
 
 def _bootstrap(recipe: Recipe, draft: Path, out: Path, say: debian.Say) -> None:
-    """Where we are not root, mmdebstrap is somebody else in a user namespace of its own, and needs
-    to get at what it reads and writes."""
+    """Without root, mmdebstrap is another user in a user namespace of its own, and needs access to
+    what it reads and writes."""
     out.mkdir()
     draft.chmod(0o755)
     out.chmod(0o777)

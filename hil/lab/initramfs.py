@@ -1,4 +1,4 @@
-"""The first thing that runs in a lab node: what a root disk and a network need, and no more.
+"""What runs first in a lab node: it sets up the root disk and the network, and no more.
 
 A static busybox, a few modules and this ``/init``: Debian's own initramfs would take the emulator
 most of a minute.
@@ -14,8 +14,8 @@ from hil.lab.names import ADDRESS, GATEWAY
 from hil.lab.payload import MARKER
 from topologies.capturing.guest import archive
 
-#: The kernel boots on one CPU, and the rest come here. While it boots it rewrites its own code, and
-#: an emulator's CPUs that run into such a place at that moment may stay there for ever
+#: The kernel boots on one CPU, and ``/init`` switches the others on. A booting kernel rewrites its
+#: own code, and an emulated CPU that runs such code at that moment may hang for ever
 #: (``sched_clock_tick``, in one of fifteen boots of 16 CPUs).
 KERNEL: Final = ("maxcpus=1",)
 

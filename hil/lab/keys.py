@@ -1,7 +1,7 @@
 """Keys of a lab node: one pair to log in with, one that the node shows, made for this node alone.
 
-``ssh-keygen`` makes them; the node's is known before the node is, so host keys are checked from
-the first connection on.
+``ssh-keygen`` makes them before the node exists, so host keys are checked from the first connection
+on.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ KNOWN_HOSTS: Final = "known_hosts"
 
 
 def make(folder: Path, *, port: int) -> Keys:
-    """Make both pairs in ``folder``, replacing what is there, and the ``known_hosts`` that goes
-    with a node at 127.0.0.1 and ``port``."""
+    """Make both pairs in ``folder``, replacing what is there, and the ``known_hosts`` for a node at
+    127.0.0.1 and ``port``."""
     for name, comment in ((LOGIN, "pinproof-lab"), (HOST, "pinproof-lab-node")):
         for suffix in ("", ".pub"):
             (folder / f"{name}{suffix}").unlink(missing_ok=True)

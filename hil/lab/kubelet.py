@@ -49,7 +49,7 @@ WantedBy=multi-user.target
 
 @dataclass(frozen=True, slots=True)
 class Kubelet:
-    """A kubelet to put on nodes: ``version`` is its own word (``v1.36.4``), ``digest`` SHA-256."""
+    """A kubelet to put on nodes: ``version`` is what it says (``v1.36.4``), ``digest`` SHA-256."""
 
     path: Path
     version: str
@@ -58,7 +58,7 @@ class Kubelet:
 
 
 def kubelet(path: str | os.PathLike[str]) -> Kubelet:
-    """Look at the kubelet at ``path``; raises :class:`LabUsageError` for what is none."""
+    """The kubelet at ``path``; raises :class:`LabUsageError` for anything else."""
     place = Path(path).expanduser().absolute()
     shown = one_line(str(place))
     if not place.exists():
@@ -85,20 +85,20 @@ def kubelet(path: str | os.PathLike[str]) -> Kubelet:
 def configuration(release: Minor, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The node's KubeletConfiguration: the lab's own, with the user's ``settings`` over it (maps
     merged, anything else replaced; ``None`` takes an entry out), in the form of ``release``."""
-    made = kubelet_config.basis(
+    own = kubelet_config.basis(
         manifests=MANIFESTS,
         endpoint=_ENDPOINT,
-        # By default 10 s: nearly all that a run of the catalogue would wait for.
+        # The default is 10 s, which would be most of the waiting of a run.
         reconcile_period="1s",
     )
-    made |= {
+    own |= {
         "cgroupDriver": "systemd",
         "cpuManagerPolicy": "static",
         "reservedSystemCPUs": "0",
         "evictionHard": {"memory.available": "50Mi"},
     }
     return kubelet_config.in_form_of(
-        release, kubelet_config.merged(made, settings), asked=settings.keys()
+        release, kubelet_config.merged(own, settings), asked=settings.keys()
     )
 
 

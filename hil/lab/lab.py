@@ -30,17 +30,17 @@ INVENTORY: Final = "lab.toml"
 _SHUTDOWN: Final = 120.0
 _PORTS: Final = 5
 
-#: Hears of the progress: node's name (``""``: of all), stage.
+#: Gets the progress: the node's name (``""``: all nodes), and the stage.
 Say = Callable[[str, str], None]
 
 
 class CalledOff(Exception):
-    """Another node failed, or the user gave up."""
+    """Another node failed, or the user interrupted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What :func:`up` is to make: one node for each of ``specs``, with this kubelet.
+    """What :func:`up` makes: one node for each of ``specs``, with this kubelet.
 
     ``name`` is for a single node (``""``: the first free number); ``settings`` of
     KubeletConfiguration go over the lab's own; ``memory`` in MiB (``None``: 2 GiB, more for many
@@ -114,14 +114,14 @@ def _reserved(wish: Wish, count: int) -> Iterator[list[Node]]:
 def _all_up(
     fresh: Sequence[Node], plans: Sequence[Plan], wish: Wish, inventory: Path, say: Say
 ) -> list[Node]:
-    """One thread each; the first that fails, or a signal, calls the others off."""
-    off = threading.Event()
+    """Make each node in a thread of its own; the first failure, or a signal, cancels the others."""
+    cancelled = threading.Event()
 
     def stop() -> None:
-        if off.is_set():
+        if cancelled.is_set():
             raise CalledOff
 
-    def one(node: Node, wanted: Plan) -> Node:
+    def make(node: Node, wanted: Plan) -> Node:
         watch = Watch.for_boot(
             wanted.machine.layout.cpus,
             say=lambda stage: say(node.name, stage),
@@ -132,23 +132,23 @@ def _all_up(
             with nodes.held(node):
                 return _up(node, wanted, wish, inventory, watch)
         except BaseException:
-            off.set()
+            cancelled.set()
             raise
 
     with ThreadPoolExecutor(len(fresh)) as pool:
-        coming = [pool.submit(one, *pair) for pair in zip(fresh, plans, strict=True)]
+        futures = [pool.submit(make, *pair) for pair in zip(fresh, plans, strict=True)]
         try:
-            # Not result(): a signal is seen at once, and not when a node is ready.
-            while not all(each.done() for each in coming):
+            # Polled: a signal is seen at once, and not only when a node is ready.
+            while not all(each.done() for each in futures):
                 time.sleep(0.05)
         except BaseException:
-            off.set()
+            cancelled.set()
             raise
-    failures = [error for each in coming if (error := each.exception()) is not None]
+    failures = [error for each in futures if (error := each.exception()) is not None]
     for error in failures:
         if not isinstance(error, CalledOff):
             raise error
-    return [each.result() for each in coming]
+    return [each.result() for each in futures]
 
 
 def _up(node: Node, wanted: Plan, wish: Wish, inventory: Path, watch: Watch) -> Node:
@@ -189,7 +189,7 @@ def _from_snapshot(
         with door.opened(watch.until, watch.stop) as shell:
             snapshots.require_kubelet(door.name, shell, watch)
 
-    return _ready(_on_some_port(node, record, start), watch, settle)
+    return _ready(_start_on_free_port(node, record, start), watch, settle)
 
 
 def _from_nothing(node: Node, record: Record, wanted: Plan, watch: Watch) -> Node:
@@ -199,11 +199,11 @@ def _from_nothing(node: Node, record: Record, wanted: Plan, watch: Watch) -> Nod
     def settle(door: guest.Door, watch: Watch) -> None:
         snapshots.settle(door, wanted.machine.layout.spec, watch)
 
-    return _ready(_on_some_port(node, record, start), watch, settle)
+    return _ready(_start_on_free_port(node, record, start), watch, settle)
 
 
 def _ready(node: Node, watch: Watch, settle: Callable[[guest.Door, Watch], None]) -> Node:
-    """The node, which runs, once it has settled; else its QEMU is ended."""
+    """The running node, once ``settle`` has returned; where that raises, its QEMU is ended."""
     watch = watch.while_running(node.folder)
     try:
         settle(node.door, watch)
@@ -214,8 +214,8 @@ def _ready(node: Node, watch: Watch, settle: Callable[[guest.Door, Watch], None]
     return node.written(msgspec.structs.replace(node.recorded(), ready=True))
 
 
-def _on_some_port(node: Node, record: Record, start: Callable[[int], None]) -> Node:
-    """Somebody else may take a port between our look and QEMU's."""
+def _start_on_free_port(node: Node, record: Record, start: Callable[[int], None]) -> Node:
+    """Start on a free port; try another where a program takes it before QEMU does."""
     for attempt in range(1, _PORTS + 1):
         port = boot.free_port()
         keyring.make(node.folder, port=port)
@@ -231,8 +231,8 @@ def _on_some_port(node: Node, record: Record, start: Callable[[int], None]) -> N
 
 
 def down(names: Sequence[str] = (), *, everything: bool = False) -> list[str]:
-    """Take nodes away, with all that was theirs; returns their names. Raises
-    :class:`LabUsageError` where one is not there: nothing is touched then."""
+    """Remove nodes with all that belongs to them; returns their names. Raises
+    :class:`LabUsageError` where one does not exist: nothing is changed then."""
     if not names and not everything:
         raise LabUsageError("name a node, or give --all")
     gone = nodes.all_nodes() if everything else [nodes.named(name) for name in dict.fromkeys(names)]
@@ -252,12 +252,12 @@ def _rewrite_inventories(gone: Sequence[Node]) -> None:
 
 
 def _rewrite(inventory: Path) -> None:
-    theirs = [
+    listed = [
         node
         for node in nodes.all_nodes()
         if node.record and node.record.ready and node.record.inventory == str(inventory)
     ]
-    nodes.write_inventory(inventory, theirs)
+    nodes.write_inventory(inventory, listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,13 +279,13 @@ def reboot(
     say: Callable[[str], None] = lambda _: None,
 ) -> Rebooted:
     """Shut the node down and boot it again, as the machine ``spec`` if one is named: that is the
-    CPU upgrade. ``hard`` pulls the plug instead. A kubelet that refuses to run on the new machine
-    is a result, not an error; without ``kubelet`` nobody waits for it to come, nor to refuse.
-    ``for_a_while``: its record and its inventory keep the machine that it was before, until it is
-    booted as that (:func:`was`).
+    CPU upgrade. ``hard`` cuts the power instead. A kubelet that refuses to run on the new machine
+    is a result, not an error; without ``kubelet`` the kubelet is not waited for. ``for_a_while``:
+    its record and its inventory keep the machine that it was before, until it is booted as that
+    (:func:`was`).
 
     Raises :class:`LabError` where the guest does not boot, or shows another machine: the node is
-    down then, and another reboot may do.
+    down then, and another reboot may help.
     """
     node = nodes.named(name)
     record = node.recorded(ready=True)
@@ -310,8 +310,8 @@ def reboot(
             watch=watch, again=True,
         )  # fmt: skip
         watch = watch.while_running(node.folder)
-        refusal = _settled(node, watch, kubelet=kubelet)
-        # A boot before that came to nothing may have left its description.
+        refusal = _await_kubelet(node, watch, kubelet=kubelet)
+        # An earlier boot that failed may have recorded this machine without comparing it.
         if another or kubelet:
             _compare(node, wanted, watch)
     return Rebooted(node, refusal)
@@ -360,8 +360,8 @@ def reset(
     return made
 
 
-def _settled(node: Node, watch: Watch, *, kubelet: bool) -> str:
-    """It lets us in, and its kubelet is ready or has given up."""
+def _await_kubelet(node: Node, watch: Watch, *, kubelet: bool) -> str:
+    """Wait until SSH works and the kubelet is ready or has given up; its error then."""
     with node.door.opened(watch.until, watch.stop) as shell:
         if not kubelet:
             return ""
@@ -393,8 +393,8 @@ def _halt(node: Node, watch: Watch, *, hard: bool) -> None:
 
 
 def clean() -> list[Path]:
-    """Remove what no node needs: snapshots, and images of recipes that are no longer ours; returns
-    what was removed. What was made once is made again when it is needed."""
+    """Remove the snapshots and images that no node needs; returns what was removed. What is needed
+    later is made again."""
     records = [node.record for node in nodes.all_nodes() if node.record is not None]
     needed = {record.image for record in records} | {record.snapshot for record in records}
     removed = []

@@ -1,4 +1,4 @@
-"""A lab node as QEMU's command line: pure, printable.
+"""A lab node as QEMU's command line. Pure.
 
 What belongs here: which devices a node has, and how a layout of
 :mod:`topologies.capturing.layout` becomes one with memory and a disk. What never does: starting
@@ -34,11 +34,11 @@ MEMORY: Final = 2048
 _MEMORY_PER_CPU: Final = 24
 _SMALL: Final = 16
 
-# What an emulator pays dearly for. norandmaps: it translates code anew at each address that it runs
-# at, so that a program which lies elsewhere in every process costs several times as much. highres:
-# each timer is programmed and goes off by leaving translated code, and Go's runtime asks for
-# thousands of short sleeps. lsm, psi, init_on_alloc, numa_balancing, cgroup.memory: work at each
-# call, page or fault, for what no pod here is measured by.
+# What is expensive under emulation. norandmaps: the emulator translates code for each address that
+# it runs at, so a program at another address in every process costs several times as much. highres:
+# setting a timer and its expiry leave translated code, and Go's runtime asks for thousands of short
+# sleeps. lsm, psi, init_on_alloc, numa_balancing, cgroup.memory: they cost work at each call, page
+# or fault, and no measurement here depends on them.
 _FAST: Final = (
     "norandmaps", "highres=off", "preempt=none", "lsm=capability", "psi=0", "init_on_alloc=0",
     "numa_balancing=disable", "cgroup.memory=nokmem",
@@ -77,7 +77,7 @@ class Machine:
     @property
     def kernel_words(self) -> str:
         """The kernel's command line."""
-        # Which CPUs there are to be is then the layout's to say.
+        # Words of the layout decide which CPUs come online.
         own = self.layout.kernel or initramfs.KERNEL
         return " ".join((*_KERNEL, *_CGROUP[self.cgroup], *own))
 
@@ -121,12 +121,12 @@ def arguments(
         *which.shape,
         "-qmp", f"unix:{MONITOR},server=on,wait=off",
         "-chardev", f"file,id=console,path={CONSOLE},append=on", "-serial", "chardev:console",
-        # What a dead host loses of a lab node is no loss: nothing waits for the host's disk.
+        # Nothing waits for the host's disk: a lab node need not survive a crash of the host.
         "-drive", f"file={OVERLAY},format=qcow2,if=none,id=root,cache=unsafe,discard=unmap",
         "-device", "virtio-blk-pci,drive=root,num-queues=1",
         "-drive", f"file={PAYLOAD},format=raw,if=none,id=payload,readonly=on",
         "-device", "virtio-blk-pci,drive=payload,num-queues=1",
-        # Nothing of the world is reached from within.
+        # The guest reaches no network.
         "-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22",
         "-device", "virtio-net-pci,netdev=net,romfile=",
         "-kernel", kernel, "-initrd", INITRD, "-append", " ".join((which.kernel_words, *words)),
@@ -148,8 +148,8 @@ def _with_memory(arguments: Sequence[str], wanted: int) -> tuple[str, ...]:
     if sum(backends) != int(plain[1]):
         return tuple(arguments)
     each = max(backends[0], -(-wanted // len(backends) // 32) * 32)
-    made = _replaced(arguments, place, f"{each * len(backends)}M")
-    return tuple(re.sub(r"^(memory-backend-ram,.*,size=)\d+M$", rf"\g<1>{each}M", x) for x in made)
+    args = _replaced(arguments, place, f"{each * len(backends)}M")
+    return tuple(re.sub(r"^(memory-backend-ram,.*,size=)\d+M$", rf"\g<1>{each}M", x) for x in args)
 
 
 def _replaced(arguments: Sequence[str], place: int, value: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """QEMU's machine protocol (QMP), as much of it as the lab needs.
 
-One connection for each use: QEMU serves one at a time, and nobody of us holds one for long.
+Each use has a connection of its own: QEMU serves one at a time.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Monitor:
         self._until_migrated("migrate", deadline, stop)
 
     def loaded(self, *, deadline: float, stop: Callable[[], None] = lambda: None) -> None:
-        """Wait until a machine that was started from a saved state has read it, and let it go on:
-        it comes back halted, as it was saved."""
+        """Wait until a machine that was started from a saved state has read it, and resume the
+        machine, which was saved halted."""
         until = time.monotonic() + deadline
         while (status := self.call("query-status").get("status")) != "running":
             if status == "paused":
@@ -104,8 +104,8 @@ def monitor(
 def _connect(
     connection: socket.socket, folder: Path, until: float, stop: Callable[[], None]
 ) -> None:
-    """By way of a descriptor: the path may be longer than a socket's name can be. QEMU makes the
-    socket some time after its start."""
+    """Connect by a descriptor of the folder: the path may be too long for a socket's name. QEMU
+    makes the socket some time after its start."""
     place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         while True:

@@ -1,17 +1,17 @@
-"""Who a lab node is to itself: its name, the node that its kubelet speaks for, its address.
+"""A lab node's names for itself: its host name, its kubelet's node name, its address.
 
 A kubelet looks its node's name up again and again (``pkg/kubelet/nodestatus/setters.go``), for each
-pod that starts or ends; where nobody answers, each look costs five seconds. So the guest knows its
-names by itself, and has no name server to ask.
+pod that starts or ends; without an answer, each lookup costs five seconds. So the guest has its
+names in a file, and no name server.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Every lab node's kubelet calls its node so: a snapshot serves nodes of any name.
+#: The node name of every lab node's kubelet: so a snapshot serves nodes of any name.
 NODE_NAME: Final = "pinproof-lab"
-#: QEMU's user network gives the guest this, and its host that.
+#: The addresses of the guest and of its host in QEMU's user network.
 ADDRESS: Final = "10.0.2.15"
 GATEWAY: Final = "10.0.2.2"
 

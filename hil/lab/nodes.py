@@ -3,8 +3,8 @@
 What belongs here: the record, the states a folder can be in, and inventories. What never does:
 starting or changing a node (:mod:`hil.lab.lab`).
 
-Whoever makes or changes a node holds its lock (``busy``). A folder that nobody holds and that has
-no ready node is what a killed run left: it is listed, and ``down`` removes it.
+A run that makes or changes a node holds its lock (``busy``). A folder without a lock and without a
+ready node was left by a killed run: it is listed, and ``down`` removes it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?", re.ASCII)
 
 
 class State(Enum):
-    """How a node does, as far as the host can tell."""
+    """The state of a node, as the host sees it."""
 
     UP = "up"
-    BUSY = "busy"  # somebody boots, reboots or removes it at this moment
+    BUSY = "busy"  # a run boots, reboots or removes it at this moment
     DOWN = "down"  # its QEMU has ended
     LEFT = "left over"  # a run was killed while it made it
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What a node is. ``ready`` once its first boot succeeded; ``inventory`` is the file that
-    names it; ``snapshot`` the key of the one its disk lies on, ``""`` without. ``spec`` is the
-    machine that it was booted as; ``original`` the one before a scenario booted it as
-    another, ``""`` where none did. ``made`` is the machine, ``settings`` and ``oci`` what it was
-    made with."""
+    names it; ``snapshot`` the key of the snapshot below its disk, ``""`` without. ``spec`` is the
+    machine that it was booted as; ``original`` the one before a scenario booted it as another,
+    ``""`` where none did. ``made`` is the machine that it was first made as, with ``settings`` and
+    ``oci``."""
 
     spec: str
     memory: int
@@ -99,7 +99,7 @@ class Node:
         return self.record
 
     def written(self, record: Record) -> Node:
-        """With this record, which is on disk then."""
+        """Write this record to disk; the node with it."""
         write_whole(self.folder / _NOTE, msgspec.json.encode(record))
         return Node(self.folder, record)
 
@@ -134,8 +134,8 @@ def named(name: str) -> Node:
 
 
 def reserve(name: str = "") -> Node:
-    """A folder for a new node, made at this moment; without a name, the first of ``node1``,
-    ``node2`` … that is free. Raises :class:`LabUsageError` for a name that is taken, or is none."""
+    """Make the folder of a new node; without a name, the first of ``node1``, ``node2`` … that is
+    free. Raises :class:`LabUsageError` for a name that is taken or not valid."""
     if name and not _NAME.fullmatch(name):
         raise LabUsageError(
             f"{one_line(name)!r} is not a node name: small letters, digits and dashes, up to 50"

@@ -1,4 +1,4 @@
-"""What makes an image this node: kubelet, configuration, keys. One tar, as the guest's second disk.
+"""What turns an image into a node: kubelet, configuration, keys. One tar, the guest's second disk.
 
 The guest unpacks it over its own file system before anything else runs, at its first boot only:
 the file that says so is the last in it.

@@ -1,4 +1,4 @@
-"""Where the lab keeps its things: one folder of the user's cache.
+"""Where the lab keeps its files: one folder of the user's cache.
 
     images/DIGEST/      what guests boot: root.raw, vmlinuz, busybox, modules/, image.json
     snapshots/DIGEST/   a guest whose kubelet is ready: disk.qcow2, memory, keys, snapshot.json
@@ -22,7 +22,7 @@ from topologies.user_cache import cache_folder
 
 
 def root() -> Path:
-    """The lab's folder; private to the user, since it holds keys. Made where it is not there."""
+    """The lab's folder, which may not exist yet. It holds keys."""
     return cache_folder("lab")
 
 
@@ -50,7 +50,7 @@ def nodes() -> Path:
 
 @contextmanager
 def made_once(name: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock called ``name``: of several that want to make one thing, one makes it."""
+    """Hold the lock called ``name``, so that only one of several runs makes a thing."""
     with lock_file(folder("locks") / name) as lock:
         if not taken(lock):
             say("waiting for another run that makes the same")
@@ -60,7 +60,7 @@ def made_once(name: str, say: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def lock_file(path: Path, *, create: bool = True) -> Iterator[int]:
-    """The descriptor of a file that is locked, or not."""
+    """The descriptor of a lock file, which this does not lock."""
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     descriptor = os.open(path, flags, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""A node as it is to be: machine, image, kubelet and settings; and the files that make it so."""
+"""The plan of a node: machine, image, kubelet and settings; and the files that follow from it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """Of all that a guest in memory depends on: QEMU and its arguments, disk, files."""
+        """The digest of all that a saved guest depends on: QEMU and its arguments, disk, files."""
         texts = (
             tools.run([tools.QEMU, "--version"], deadline=30),
             self.accel,
@@ -68,14 +68,14 @@ class Plan:
             repr(names.files(NODE_NAME)),
             repr(housekeeping.files()),
         )
-        made = hashlib.sha256(initrd(self.machine, self.image))
+        hasher = hashlib.sha256(initrd(self.machine, self.image))
         for text in texts:
-            made.update(text.encode() + b"\0")
-        return made.hexdigest()
+            hasher.update(text.encode() + b"\0")
+        return hasher.hexdigest()
 
 
 def initrd(machine: Machine, image: Image) -> bytes:
-    """What the machine boots first."""
+    """The initramfs that the machine boots."""
     layout = machine.layout
     modules = {name: (image.folder / "modules" / name).read_bytes() for name in image.modules}
     return initramfs.initramfs(
@@ -87,7 +87,7 @@ def initrd(machine: Machine, image: Image) -> bytes:
 
 
 def furnish(folder: Path, plan: Plan, keys: Keys) -> None:
-    """Lay out what a first boot in ``folder`` needs."""
+    """Write the files that a first boot in ``folder`` needs."""
     data = payload.payload(
         kubelet=plan.kubelet.path.read_bytes(),
         unit=plan.unit,
@@ -103,14 +103,14 @@ def furnish(folder: Path, plan: Plan, keys: Keys) -> None:
 
 
 def overlay(folder: Path, below: Path, form: str) -> None:
-    """The node's disk: what is written goes to a file of its own, ``below`` stays as it is."""
+    """Make the node's disk: writes go to a file of its own, ``below`` stays as it is."""
     (folder / OVERLAY).unlink(missing_ok=True)
     command = [tools.QEMU_IMG, "create", "-q", "-f", "qcow2", "-b", str(below), "-F", form, OVERLAY]
     tools.run(command, deadline=60, cwd=folder)
 
 
 def shared(source: Path, target: Path) -> None:
-    """``source`` under another name as well: no second copy where the file system can."""
+    """Link ``source`` as ``target``; copy it where the file system cannot link."""
     try:
         os.link(source, target)
     except OSError:

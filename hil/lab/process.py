@@ -1,11 +1,11 @@
-"""QEMU as a process that outlives us and is never lost: one for each node, in the node's folder.
+"""QEMU as a process that outlives this one: one for each node, found by the node's folder.
 
-What belongs here: start, look, end; of any program, since QEMU is only a command line here. What
+What belongs here: starting, finding and ending a process; QEMU is only a command line here. What
 never does: QEMU's arguments and commands (:mod:`hil.lab.machine`, :mod:`hil.lab.monitor`).
 
-A node's process holds a lock (``alive``) from before it is the program it shall be until it is
-gone, so a number that the kernel has given to somebody else is never mistaken for it; before it
-turns into the program it writes its number (``pid``). Whoever started it may die at any moment.
+A node's process takes a lock (``alive``) before it executes the program, and holds it to its end.
+So another process that has got its number is never mistaken for it. It also writes its number
+(``pid``) before it executes the program. The process that started it may die at any moment.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ ALIVE: Final = "alive"
 PID: Final = "pid"
 LOG: Final = "qemu.log"
 
-#: Two shells: the first gives the second away to init and ends, the second becomes the program.
-#: Its words go through no shell.
+#: Two shells: the first leaves the second to init and ends, the second executes the program. No
+#: shell expands the program's words.
 _LAUNCH: Final = '(exec /bin/sh -c \'echo $$ >pid.new && mv pid.new pid && exec "$@"\' sh "$@") &'
 
-#: Seconds for a process to be gone that was killed, and to have said its number.
+#: Seconds for a killed process to be gone, and for a new one to write its number.
 _GONE: Final = 20.0
 _POLL: Final = 0.02
 

@@ -1,7 +1,7 @@
 """What a lab node's disk holds, as text: packages, files, units; and the digest of all that.
 
-What belongs here: whatever decides the image's content, nothing of it depending on a node. What
-never does: running anything (:mod:`hil.lab.image`), and what differs from node to node
+What belongs here: what decides the image's content, which is the same for every node. What never
+does: running anything (:mod:`hil.lab.image`), and what differs from node to node
 (:mod:`hil.lab.payload`).
 """
 
@@ -40,8 +40,8 @@ PACKAGES: Final = (
 #: The guest loads these before it has a disk; the order is modprobe's.
 MODULES: Final = ("virtio_pci", "virtio_blk", "virtio_net")
 
-#: Nobody looks at these from outside, and each costs seconds under emulation. There is no device
-#: to wait for: disk and network are there before systemd is.
+#: No user of a lab node needs these, and each costs seconds under emulation. There is no device to
+#: wait for: disk and network are there before systemd.
 _MASKED: Final = (
     "apt-daily-upgrade.timer", "apt-daily.timer", "console-getty.service",
     "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
@@ -124,8 +124,8 @@ RateLimitIntervalSec=0
 """
 
 #: Runs as root of the new tree ($1) when all packages are in; $OUT is outside of it. It makes no
-#: folder there, and leaves $OUT itself alone: where that root is a user namespace's, only that root
-#: could remove what is in the folder, and $OUT is somebody else's.
+#: folder in $OUT, whose content only the root of a user namespace could remove, and does not change
+#: $OUT itself, which another user owns.
 HOOK: Final = r"""
 set -e
 tree=$1
@@ -155,7 +155,7 @@ mke2fs -q -F -t ext4 -L pinproof -J size=16 -E lazy_itable_init=1,root_owner=0:0
   -d "$tree" "$OUT/root.raw"
 chmod a+r "$OUT"/*
 """
-#: Of the guest's file system; holes on the host.
+#: The size of the guest's file system; sparse on the host.
 SIZE: Final = "6G"
 
 _SYSTEMD: Final = "etc/systemd/system"
@@ -169,7 +169,7 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """Of everything in the recipe, in hex."""
+        """The digest of everything in the recipe, in hex."""
         parts = [*self.sources, *PACKAGES, self.hook, *map(repr, sorted(_files().items()))]
         parts += map(repr, sorted(_links().items()))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
@@ -210,9 +210,9 @@ def tar(
 ) -> bytes:
     """A tar of ``files`` (path to content and mode) and ``links``, folders included, all of root's,
     the same bytes for the same content. ``last`` are paths of files that come at the end."""
-    made = io.BytesIO()
+    stream = io.BytesIO()
     order = [path for path in sorted(files) if path not in last] + list(last)
-    with tarfile.open(fileobj=made, mode="w", format=tarfile.GNU_FORMAT) as archive:
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for path in _folders([*files, *links]):
             entry = tarfile.TarInfo(path)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o700 if path == "root/.ssh" else 0o755
@@ -226,7 +226,7 @@ def tar(
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(data), mode
             archive.addfile(entry, io.BytesIO(data))
-    return made.getvalue()
+    return stream.getvalue()
 
 
 def _folders(paths: Sequence[str]) -> list[str]:

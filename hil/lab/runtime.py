@@ -15,8 +15,8 @@ CONFIG: Final = "etc/containerd/config.toml"
 
 #: The OCI runtimes that an image holds, and where.
 OCI: Final = {"runc": "/usr/sbin/runc", "crun": "/usr/bin/crun"}
-#: The one in C: each thing that is done to a container starts it anew, and under emulation a pod
-#: takes half a second longer to run with runc, which is a Go program, and a second to be gone.
+#: crun is a C program. Each operation on a container starts the runtime again: under emulation a
+#: pod takes half a second longer to start with runc, a Go program, and a second longer to end.
 DEFAULT: Final = "crun"
 
 _FORM: Final = """\

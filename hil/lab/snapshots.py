@@ -1,4 +1,4 @@
-"""Guests whose kubelet is ready, kept: a node of the same kind starts from one in seconds.
+"""Snapshots of guests whose kubelet is ready: a node of the same kind starts from one in seconds.
 
 A snapshot is the disk that the guest has written, frozen, and the state of the machine beside it:
 every node of it gets a disk over that disk, and a QEMU with the very same arguments reads the state
@@ -27,7 +27,7 @@ from hil.shell import Shell
 
 _MEMORY: Final = "memory"
 _NOTE: Final = "snapshot.json"
-#: Also what errors of its boot call it.
+#: Its name in errors of its boot, too.
 _DRAFT: Final = "snapshot"
 _SAVING: Final = 300.0
 _LOADING: Final = 120.0
@@ -57,8 +57,8 @@ class Snapshot:
 
 def snapshot(wanted: Plan, folder: Path, watch: Watch) -> Snapshot:
     """The snapshot of this plan, made by booting one guest if there is none: in the ``folder`` of
-    the node that wants it, so that whoever removes the node removes a half-made one too. Raises
-    :class:`LabError` where that fails; nothing runs or lies about then."""
+    the node that wants it, so that removing the node removes an unfinished one too. Raises
+    :class:`LabError` where that fails; nothing runs and no file is left then."""
     key = wanted.digest[:16]
     place = places.snapshots() / key
     if found := _read(place):
@@ -111,15 +111,15 @@ def _wake(which: Snapshot, folder: Path, port: int, watch: Watch) -> None:
             raise
         raise DoesNotLoad(str(error), evidence=error.evidence) from error
     watch.say("it runs; giving it its own keys and time")
-    own = keyring.read(folder)
-    as_it_was = keyring.read(which.folder)
+    own_keys = keyring.read(folder)
+    snapshot_keys = keyring.read(which.folder)
     (folder / "before").mkdir(exist_ok=True)
     try:
         plan.shared(which.folder / keyring.LOGIN, folder / "before" / keyring.LOGIN)
-        keyring.known(folder / "before", as_it_was, port=port)
+        keyring.known(folder / "before", snapshot_keys, port=port)
         door = guest.Door(folder.name, port, folder / "before")
         with door.opened(watch.until, watch.stop) as shell:
-            guest.become(shell, own, folder.name)
+            guest.become(shell, own_keys, folder.name)
     finally:
         shutil.rmtree(folder / "before")
 
@@ -133,12 +133,12 @@ def _make(wanted: Plan, place: Path, draft: Path, watch: Watch) -> Snapshot:
         draft.rename(place)
     finally:
         remove(draft)
-    # Last: only with it the snapshot counts.
+    # Written last: without it there is no snapshot.
     (place / _NOTE).write_text(json.dumps({"key": place.name, "accelerator": way.accelerator}))
-    made = _read(place)
-    assert made is not None
-    watch.say(f"the snapshot is made: {made.size >> 20} MiB")
-    return made
+    saved = _read(place)
+    assert saved is not None
+    watch.say(f"the snapshot is made: {saved.size >> 20} MiB")
+    return saved
 
 
 def _boot(wanted: Plan, folder: Path, watch: Watch) -> Way:
@@ -166,7 +166,7 @@ def boot_first(folder: Path, wanted: Plan, keys: Keys, port: int, watch: Watch) 
 
 def settle(door: guest.Door, spec: str, watch: Watch) -> None:
     """Wait for a kubelet that is ready, on the machine that was asked for; raises
-    :class:`LabError` where it is not to be had."""
+    :class:`LabError` where there is none."""
     with door.opened(watch.until, watch.stop) as shell:
         watch.say("waiting for the kubelet")
         require_kubelet(door.name, shell, watch)

@@ -1,7 +1,7 @@
-"""Programs of the host that the lab runs, found or named, and run within bounds.
+"""Programs of the host that the lab runs: found, or named with their package, and bounded.
 
 What belongs here: which program comes in which Debian package, and one way to run a helper that
-ends with us. What never does: QEMU itself, which outlives us (:mod:`hil.lab.process`).
+ends with this process. What never does: QEMU itself, which outlives it (:mod:`hil.lab.process`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def run(
 ) -> str:
     """What ``command`` writes to stdout; each line that it writes to stderr is passed on to
     ``heard`` as it comes, by another thread. Its whole process group ends with this call, however
-    the call ends. Raises :class:`LabError` with the last line of what it complained of, the rest as
+    the call ends. Raises :class:`LabError` with one line of its stderr, and all of that as
     evidence."""
     argv = [found(command[0]), *command[1:]]
     process = subprocess.Popen(
@@ -80,8 +80,8 @@ def run(
     )
     complaint: list[str] = []
     assert process.stderr is not None
-    reader = Thread(target=_hear, args=(process.stderr, complaint, heard), daemon=True)
-    process.stderr = None  # The reader's, so communicate() leaves it alone.
+    reader = Thread(target=_collect, args=(process.stderr, complaint, heard), daemon=True)
+    process.stderr = None  # Only the reader reads it, not communicate().
     reader.start()
     try:
         said, _ = process.communicate(timeout=deadline)
@@ -98,7 +98,7 @@ def run(
     return said.decode("utf-8", "replace")
 
 
-def _hear(stream: IO[bytes], complaint: list[str], heard: Callable[[str], None]) -> None:
+def _collect(stream: IO[bytes], complaint: list[str], heard: Callable[[str], None]) -> None:
     with stream:
         for line in stream:
             complaint.append(line.decode("utf-8", "replace"))
@@ -108,6 +108,6 @@ def _hear(stream: IO[bytes], complaint: list[str], heard: Callable[[str], None])
 def _reason(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E:")]
-    # What apt and mmdebstrap say after their first error is that they failed.
+    # After their first error, apt and mmdebstrap only say that they failed.
     said = errors[0] if errors else (lines or ["it said nothing"])[-1]
     return said[:300]

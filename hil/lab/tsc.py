@@ -1,8 +1,8 @@
-"""How fast the host's time-stamp counter runs, which an emulated CPU has as it is.
+"""The frequency of the host's time-stamp counter, which an emulated CPU shows unchanged.
 
-The kernel of a guest measures it against emulated timers while it boots. On a busy host that goes
-wrong, and the guest's clock with it: one that ran 5.7 times too fast was seen, so that every bound
-of a script in the guest was too short. A kernel that is told does not measure.
+The kernel of a guest measures it against emulated timers while it boots. On a busy host the result
+is wrong, and so is the guest's clock: one ran 5.7 times too fast, so that every timeout of a script
+in the guest was too short. A kernel that is given the frequency does not measure it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TRIES: Final = 20
 
 @lru_cache(maxsize=1)
 def kilohertz() -> int | None:
-    """The frequency in kHz; ``None`` on another architecture, and where no code of ours may run."""
+    """The frequency in kHz; ``None`` on another architecture, or without executable memory."""
     if platform.machine() != "x86_64":
         return None
     try:
@@ -34,13 +34,13 @@ def kilohertz() -> int | None:
         return None
     page.write(_CODE)
     counter = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
-    ticks, began = _moment(counter)
+    ticks, began = _read_counter(counter)
     time.sleep(_SECONDS)
-    later, ended = _moment(counter)
+    later, ended = _read_counter(counter)
     return (later - ticks) * 1_000_000 // (ended - began)
 
 
-def _moment(counter: Callable[[], int]) -> tuple[int, int]:
+def _read_counter(counter: Callable[[], int]) -> tuple[int, int]:
     """What the counter shows, and the time in nanoseconds: of several tries the one that was
     interrupted least."""
     tries = []

@@ -1,4 +1,4 @@
-"""Truth from the kernel: what a node's containers may run on and do run on, in one round trip.
+"""What the kernel shows: where a node's containers may run and do run, in one round trip.
 
     script = look(places, marker)          # POSIX shell; read-only
     seen = read_observation(shell.run(script).text, marker)

@@ -1,4 +1,4 @@
-"""What a look wrote, understood. Pure; nothing of it is trusted.
+"""Reads the output of an observation. Pure; nothing in that output is trusted.
 
 What belongs here: the text form of :mod:`hil.observation.script`, of cgroup files and of ``/proc``.
 """
@@ -39,7 +39,7 @@ _SANDBOX_NAMES: Final = ("", "POD")
 
 
 class NotAnObservation(NodeUnfit):
-    """What came back is no look: cut off, or not by our script."""
+    """The answer is not an observation: it is cut off, or not the script's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class _Section:
 
 
 def read_observation(text: str, mark: str) -> Observation:
-    """The look in ``text``; raises :class:`NotAnObservation`."""
+    """The observation in ``text``; raises :class:`NotAnObservation`."""
     sections = list(_sections(text, mark))
     if not sections or sections[-1].kind != "end":
         raise NotAnObservation(f"the node's answer is cut off after {len(text)} characters")
@@ -59,7 +59,7 @@ def read_observation(text: str, mark: str) -> Observation:
         if needed not in by_kind:
             raise NotAnObservation(f"the node's answer has no section {needed!r}")
     bodies = {kind: section.body for kind, section in by_kind.items()}
-    names, ran = _names(bodies["names"]), _ran(bodies.get("ran", ""))
+    names, ran = _names(bodies["names"]), _cpus_by_pid(bodies.get("ran", ""))
     found = [_container(section, names, ran) for section in sections if section.kind == "container"]
     return Observation(
         online=_cpus(bodies["online"].strip()),
@@ -71,7 +71,7 @@ def read_observation(text: str, mark: str) -> Observation:
         ended=_ended(bodies.get("ended", "")),
         pod_resources=read_pod_resources(bodies["answer"]) if "answer" in bodies else None,
         reached="late" not in bodies,
-        print=_print(text, mark),
+        print=_digest_of_seen(text, mark),
         process=_process(by_kind),
         boot=bodies.get("boot", "").strip()[:64],
         files=_files(bodies.get("files", "")),
@@ -88,8 +88,8 @@ def _files(body: str) -> dict[str, str]:
     return {row[3]: " ".join(row[:3]) for row in rows if len(row) == 4}
 
 
-def _print(text: str, mark: str) -> str:
-    """What ``sha256sum`` on the node makes of all that is seen, its markers left out."""
+def _digest_of_seen(text: str, mark: str) -> str:
+    """What ``sha256sum`` on the node gives for all that is seen, without its markers."""
     begin, end = text.rfind(f"\n{mark} online\n"), text.rfind(f"\n{mark} seen\n")
     if begin < 0 or end < begin:
         return ""
@@ -149,7 +149,7 @@ def _names(body: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def _ran(body: str) -> dict[int, CPUSet]:
+def _cpus_by_pid(body: str) -> dict[int, CPUSet]:
     found: dict[int, CPUSet] = {}
     for line in body.splitlines():
         words = line.split()
@@ -162,7 +162,7 @@ def _ran(body: str) -> dict[int, CPUSet]:
 def _container(
     section: _Section, names: Mapping[str, Mapping[str, str]], ran: Mapping[int, CPUSet]
 ) -> ContainerObserved | None:
-    """``None`` for a pod's sandbox, and for what ended while it was looked at."""
+    """``None`` for a pod's sandbox, and for a container that ended during the observation."""
     pid, _, folder = section.words.partition(" ")
     known = names.get(folder, {})
     name = _first(known, _NAME_KEYS)

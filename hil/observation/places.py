@@ -1,4 +1,4 @@
-"""Where a look finds things on a node."""
+"""Where an observation finds things on a node."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from hil.inspection import NodeFacts, kubelet_of
 
-#: What every pod of ours is called by on the node; a look passes over all others.
+#: How the name of every pod of pinproof begins; an observation ignores all others.
 OURS: Final = "pinproof-"
 
 
@@ -15,8 +15,8 @@ OURS: Final = "pinproof-"
 class Places:
     """``cgroup`` is 1 or 2; ``mount`` the hierarchy with the cpuset controller, ``cpu_mount`` the
     one with the cpu controller (the same on v2). ``runtime_dirs`` are folders of containerd's
-    tasks and of CRI-O's containers. ``pods_url`` is ``""`` where the kubelet lists its pods to
-    nobody without credentials."""
+    tasks and of CRI-O's containers. ``pods_url`` is ``""`` where the kubelet lists its pods only
+    with credentials."""
 
     unit: str
     state_file: str
@@ -29,7 +29,7 @@ class Places:
     pods_url: str
     #: The runtime's socket.
     socket: str = ""
-    #: Files whose change by somebody else is seen: configuration, unit, the runtime's socket.
+    #: Files that only this run may change: configuration, unit, the runtime's socket.
     watched: tuple[str, ...] = ()
 
     @classmethod
@@ -71,7 +71,7 @@ def _runtime_dirs(endpoint: str) -> tuple[str, ...]:
 
 
 def pods_url(settings: Any) -> str:
-    """Where the kubelet lists its pods to anybody on the node; ``""`` where nowhere."""
+    """The URL at which the kubelet lists its pods without credentials; ``""``: there is none."""
     port = settings.get("readOnlyPort") or 0
     if port:
         return f"http://127.0.0.1:{port}/pods"

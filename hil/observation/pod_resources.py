@@ -1,14 +1,14 @@
-"""What the kubelet tells at its pod-resources socket: the bytes to send, and what came back.
+"""The kubelet's pod-resources socket: the bytes to send, and how an answer is read.
 
 What belongs here: one call, ``v1.PodResourcesLister/List``, as the bytes of a whole HTTP/2
 connection, both ways. Pure, and nothing that a node wrote is trusted. What never does: how the
 bytes reach the socket (:mod:`hil.observation.pod_resources_script`), what the message means
-(:mod:`conformance.kubelets.pod_resources`), and whose CPUs these ought to be.
+(:mod:`conformance.kubelets.pod_resources`), and which CPUs these should be.
 
 The call has no argument, so its bytes are the same for every node: preface, settings, windows that
-no answer fills, the request. Nobody on the node has to speak gRPC. The kubelet's server answers
-without waiting for acknowledgements (google.golang.org/grpc, ``internal/transport``), and what it
-wrote until its answer was whole is all that is read here.
+no answer fills, the request. No program on the node has to speak gRPC. The kubelet's server answers
+without waiting for acknowledgements (google.golang.org/grpc, ``internal/transport``). Only what it
+wrote up to the end of its answer is read.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from conformance.kubelets.pod_resources_pb2 import ListPodResourcesResponse
 from reference import CPUSet
 from topologies.errors import one_line
 
-#: So many bytes of an answer are read on the node; a thousand pods with devices have fewer.
+#: The most bytes of an answer that are read on the node; a thousand pods with devices have fewer.
 LIMIT: Final = 1 << 20
-#: What a node writes instead of an answer begins with this, and says why there is none. HTTP/2
-#: begins with a frame's length, whose first byte would then be 2 MiB.
+#: Begins the reason that a node writes instead of an answer. An answer of HTTP/2 begins with a
+#: frame's length, which with this first byte would be above 2 MiB.
 NO_ANSWER: Final = "!"
 
 _WINDOW: Final = (1 << 31) - 1
@@ -64,7 +64,7 @@ _SETTINGS, _TYPE = b"\4", slice(3, 4)
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """What the kubelet tells: CPUs by pod (namespace and name, as the kubelet has them), then
+    """The kubelet's answer: CPUs by pod (namespace and name, as the kubelet has them), then
     container. ``why`` is ``""``, or one line on why nothing could be read."""
 
     pods: Mapping[tuple[str, str], Mapping[str, CPUSet]] = field(default_factory=dict)
@@ -77,11 +77,11 @@ class _Unreadable(Exception):
 
 def request() -> bytes:
     """All that a client has to send for its answer."""
-    return _asked()[1]
+    return _requested()[1]
 
 
 def read_pod_resources(text: str) -> PodResources:
-    """What came back, in base64. Never raises: what cannot be read has its reason in
+    """Read the answer, which is base64. Never raises: if it cannot be read, the reason is in
     :attr:`PodResources.why`."""
     try:
         return PodResources(_pods(_message(_raw(text))))
@@ -89,8 +89,8 @@ def read_pod_resources(text: str) -> PodResources:
         return PodResources(why=one_line(str(error), limit=300))
 
 
-def _asked() -> tuple[H2Connection, bytes]:
-    """A connection that has asked, and what it has sent."""
+def _requested() -> tuple[H2Connection, bytes]:
+    """A connection that has sent the request, and the bytes of that."""
     connection = H2Connection(H2Configuration(client_side=True, header_encoding=None))
     connection.local_settings = Settings(
         client=True,
@@ -141,7 +141,7 @@ def _message(raw: bytes) -> bytes:
 
 def _response(raw: bytes) -> tuple[bytes, dict[bytes, bytes]]:
     """Body and headers of the answer, trailers among them, once it has come to its end."""
-    connection, _ = _asked()
+    connection, _ = _requested()
     body, headers = bytearray(), dict[bytes, bytes]()
     if raw[_TYPE] not in (b"", _SETTINGS):
         raise _Unreadable(f"the kubelet's answer is not HTTP/2: it begins with {raw[:9]!r}")

@@ -1,7 +1,7 @@
 """How the bytes of :mod:`hil.observation.pod_resources` reach the kubelet's socket: POSIX shell.
 
 A client must not hang up before the answer is whole: the server would drop it. So perl and python3
-follow the frames by their lengths, and end with the answer; socat cannot, and stays for a fixed
+follow the frames by their lengths, and end with the answer; socat cannot, and waits for a fixed
 time. None of them needs a module beyond the smallest package there is of it (Debian's
 ``perl-base``, ``python3-minimal``).
 """
@@ -14,7 +14,7 @@ from typing import Final
 
 from hil.observation.pod_resources import LIMIT, NO_ANSWER, request
 
-#: Seconds that the kubelet is waited for, and that socat waits whatever comes.
+#: Seconds to wait for the kubelet's answer, and the fixed time that socat waits.
 _SECONDS: Final = 10
 _SOCAT_SECONDS: Final = 5
 
@@ -74,9 +74,9 @@ sys.stdout.buffer.write(answer)
 
 
 def ask(root_dir: str, *, seconds: int = _SECONDS) -> str:
-    """Write to stdout, in base64, what the kubelet whose ``--root-dir`` this is answers; else
-    :data:`hil.observation.pod_resources.NO_ANSWER` and why it does not. Bounded in time and in
-    size; leaves nothing behind."""
+    """A script that writes the answer of the kubelet with this ``--root-dir`` to stdout, in base64;
+    without one, :data:`hil.observation.pod_resources.NO_ANSWER` and the reason. Bounded in time and
+    in size; leaves nothing behind."""
     folder = f"{root_dir.rstrip('/')}/pod-resources"
     asked = base64.b64encode(request()).decode()
     bounds = f"{seconds} {LIMIT}"

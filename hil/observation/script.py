@@ -1,10 +1,10 @@
-"""The script of a look: POSIX shell, read-only, few processes.
+"""The script of an observation: POSIX shell, read-only, few processes.
 
-Sections begin with a line that holds a marker nobody on the node can know beforehand, so nothing
-that a file says can pass for another file. Every value that goes into the script is quoted.
+Each section begins with a line that holds a random marker, so no file's content can pass for
+another section. Every value that goes into the script is quoted.
 
-On a machine without hardware virtualisation starting a program costs ten milliseconds and more:
-whatever the shell can read by itself, it does.
+On a machine without hardware virtualisation, starting a program costs ten milliseconds and more. So
+the shell itself reads whatever it can.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hil.observation.seen import Process
 
 
 def marker() -> str:
-    """What sections of one look begin with."""
+    """The random marker of one observation's sections."""
     return f"@@pin-{secrets.token_hex(8)}"
 
 
@@ -269,10 +269,10 @@ def look(
     ask: bool = False,
     log: int = 0,
 ) -> str:
-    """The script of one look. ``known``: the kubelet's process as the look before found it; while
-    it lives, its service manager is not asked anew. ``before`` is run first, as a shell function's
-    body that may use the functions above; ``goal`` is a command of theirs (``pin_until 10 pin_gone
-    UID``) whose failure is noted and no more. ``ask``: what the kubelet says at its pod-resources
+    """The script of one observation. ``known``: the kubelet's process as the observation before
+    found it; while it lives, its service manager is not asked again. ``before`` runs first, as the
+    body of a shell function that may use the functions above. ``goal`` is a command of these
+    (``pin_until 10 pin_gone UID``), whose failure is only noted. ``ask``: query the pod-resources
     socket. ``log``: print the kubelet's last lines too: 1 where it is down, 2 always.
     """
     files = " ".join(map(quote, places.watched))

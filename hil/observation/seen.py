@@ -1,4 +1,4 @@
-"""What one look at a node shows, as values."""
+"""What one observation of a node shows, as values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_CPUS: Final = CPUSet()
 class Level:
     """One cgroup on the way from a container's to the root, by its path in the hierarchy (``/`` is
     the root). ``cpus`` is its ``cpuset.cpus``, ``None`` where the file is not there (the root of
-    v2) and empty where nothing was asked for; ``effective`` is ``cpuset.cpus.effective`` (v1:
+    v2) and empty where none was set; ``effective`` is ``cpuset.cpus.effective`` (v1:
     ``cpuset.effective_cpus``). ``quota`` is in microseconds of each ``period``, ``None`` without.
     """
 
@@ -30,9 +30,9 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class ContainerObserved:
-    """A running container of ours. ``levels`` begin at its own cgroup and end at the root. ``pod``
-    is its pod's name, as kubelet and runtime have it, and ``namespace`` that pod's (``""``: the
-    runtime does not say).
+    """A running container of pinproof. ``levels`` begin at its own cgroup and end at the root.
+    ``pod`` is its pod's name, as kubelet and runtime have it, and ``namespace`` that pod's (``""``:
+    the runtime does not say).
 
     ``tasks``: ``Cpus_allowed_list`` by thread id, of every task in its cgroup. ``ran_on``: the
     CPUs on which its tasks were seen running (``/proc/PID/task/*/stat``, field 39), if they spun.
@@ -50,8 +50,8 @@ class ContainerObserved:
 
     @property
     def cpuset(self) -> CPUSet | None:
-        """What was asked for. crun gives a container a cgroup below the one that the runtime
-        names, so this is of the first level that asks for anything, below the pod's."""
+        """The cpuset that was set. crun gives a container a cgroup below the one that the runtime
+        names, so this is of the first level below the pod's that has one."""
         for level in self.own_levels:
             if level.cpus:
                 return level.cpus
@@ -59,7 +59,7 @@ class ContainerObserved:
 
     @property
     def effective(self) -> CPUSet:
-        """What the kernel makes of it: of the cgroup that its tasks are in."""
+        """The effective cpuset of the cgroup that its tasks are in."""
         found = next((each.effective for each in self.levels if each.effective is not None), None)
         return _NO_CPUS if found is None else found
 
@@ -118,8 +118,8 @@ class ServiceState:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The kubelet's process, by its number and by when it was started (ticks since boot), and what
-    its service manager said of it: ``service`` holds for as long as it lives."""
+    """The kubelet's process, by its number and its start (ticks since boot). ``service`` is what
+    its service manager said of it, which is valid while it lives."""
 
     pid: int
     born: str
@@ -133,12 +133,12 @@ class Observation:
     ``state_file``: its text, ``None`` without one. ``pods``: the kubelet's own list of its pods
     (the answer to ``GET /pods``), ``None`` where it does not answer. ``log``: the kubelet's last
     lines, only where it was asked for, and ``ended`` (code, status) how it ended first after the
-    script had started it: its service manager may have started it anew by then. ``pod_resources``:
+    script had started it: its service manager may have started it again since. ``pod_resources``:
     what the kubelet answers at its pod-resources socket, only where it was asked. ``reached``:
-    whether what the script waited for came. ``print`` is a sum over all of it but
-    ``pod_resources``: another one tells that something has changed. ``process``: the kubelet's,
-    ``None`` where it is down. ``boot`` is the boot id. ``files``: of each file that nobody but this
-    run may change (:attr:`hil.observation.Places.watched`) its inode, size and time of change.
+    whether what the script waited for came. ``print`` is a digest over all of it but
+    ``pod_resources``: it differs if anything has changed. ``process``: the kubelet's, ``None``
+    where it is down. ``boot`` is the boot id. ``files``: of each file that only this run may change
+    (:attr:`hil.observation.Places.watched`) its inode, size and time of change.
     """
 
     online: CPUSet

@@ -1,9 +1,9 @@
-"""Pods of ours on a node: their manifests, and whether there is room for them.
+"""Pods of a run on a node: their manifests, and whether there is room for them.
 
 They come through the API server of the node's cluster (:mod:`hil.pods.apiserver`), or as static
 manifests, files in the folder that the kubelet watches; :mod:`hil.pods.pod_source` is the interface
 of both. Static pods are critical: to admit one, a kubelet evicts pods of others, so on a node with
-such pods it takes leave (``allow = ["static-pods"]``) and room beside them
+such pods they need permission (``allow = ["static-pods"]``) and room beside them
 (:mod:`hil.pods.capacity`).
 """
 

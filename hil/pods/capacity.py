@@ -1,5 +1,5 @@
-"""Is there room? Static pods are critical: a kubelet that lacks room for one evicts others' pods
-(``pkg/kubelet/preemption``), so on a node with such pods ours must fit beside them."""
+"""Whether there is room. Static pods are critical: a kubelet that lacks room for one evicts others'
+pods (``pkg/kubelet/preemption``), so pinproof's must fit beside those."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NEVER_EVICTED: Final = ("Succeeded", "Failed")
 
 
 def refuse_if_crowded(pod: Pod, pods_text: str, allocatable: int, *, static: bool = True) -> None:
-    """Raise :class:`hil.shell.NodeUnfit` where ``pod`` does not fit beside the pods that
-    the kubelet lists and that are not ours; ``allocatable`` is the node's, in thousandths of a CPU.
-    A pod that is not ``static`` evicts nobody: the kubelet would refuse it."""
+    """Raise :class:`hil.shell.NodeUnfit` where ``pod`` does not fit beside the pods of others that
+    the kubelet lists; ``allocatable`` is the node's, in thousandths of a CPU. A pod that is not
+    ``static`` evicts no pod: the kubelet would refuse it."""
     foreign = list(_foreign(pods_text))
     used = sum(_requested(item) for item in foreign)
     wanted = pod_milli_cpus(pod)

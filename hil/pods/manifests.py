@@ -1,9 +1,8 @@
-"""The manifest of a pod of ours.
+"""The manifest of a pod of a run.
 
-What belongs here: the form. A pod is named ``pinproof-NAME``, as a static one with its uid's
-beginning, has its own uid (so that its entry in the state file and its cgroup are known; an API
-server gives one instead), no network of its own, and programs that sleep until a signal makes them
-spin.
+A pod is named ``pinproof-NAME``; a static one has the beginning of its uid after that. It has a uid
+of its own, so that its entry in the state file and its cgroup are known (an API server gives
+another one). It has no network of its own. Its programs sleep until a signal makes them spin.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ def text(pod: Pod, image: Image) -> str:
 def manifest(
     pod: Pod, image: Image, *, node_name: str = "", namespace: str = "default"
 ) -> dict[str, Any]:
-    """The manifest as an object of the API. ``node_name``: bound to this node, past the scheduler
-    and whatever taints it has; the API server then gives a uid of its own. Raises
-    :class:`SubjectUnable` for a critical pod, which may put out pods of others."""
+    """The manifest as an object of the API. ``node_name``: bound to this node, without the
+    scheduler and in spite of taints; the API server then gives the uid. Raises
+    :class:`SubjectUnable` for a critical pod, which may evict pods of others."""
     if pod.critical:
         raise SubjectUnable(f"pod {pod.name} is critical: it may put out pods of others")
     spec = pod_spec(pod, lambda container: _program(container, image))
@@ -63,7 +62,7 @@ def manifest(
         spec |= bound(node_name, GRACE)
         metadata["labels"] = {**dict(pod.labels), **LABELS}
     else:
-        # A kubelet lets a static pod wait for 10 to 15 s where one of its name is not quite gone
+        # A kubelet lets a static pod wait for 10 to 15 s while one of its name is still ending
         # (``allowStaticPodStart``, ``pkg/kubelet/pod_workers.go``, 1.22 on).
         metadata |= {"name": f"{name}-{pod.uid[:8]}", "uid": pod.uid}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -1,12 +1,12 @@
-"""How pods come to a node: as manifests in a folder on it, or through its cluster's API server.
+"""How a node gets its pods: as manifests in a folder on it, or through its cluster's API server.
 
-What belongs here: one interface for both, so that nobody who drives a node has to know which. What
-never does: requests (:mod:`hil.pods.apiserver`), and waiting on the node
+What belongs here: one interface for both, so that code which drives a node need not know the way.
+What never does: requests (:mod:`hil.pods.apiserver`), and waiting on the node
 (:mod:`hil.session.scripts`).
 
-A pod_source gives back two things: the pod as the node knows it (an API server gives it another
-uid, and cgroups are named by that), and the changes to make on the node for it (none where a server
-does it).
+A pod source returns two things: the pod as the node knows it (an API server gives it another uid,
+and cgroups are named by that), and the changes to make on the node for it (none where a server does
+it).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from reference.steps import KubeletConfig, Pod
 if TYPE_CHECKING:
     from hil.pods.apiserver import ClusterPods
 
-#: How long a pod_source waits for a pod to run or to be rejected, in seconds.
+#: How long a pod source waits for a pod to run or to be rejected, in seconds.
 _PATIENCE: Final = 120.0
 
 
 class PodSource:
-    """Brings pods to one node and takes them away. As it stands here, only the node tells of them,
-    under the uids that they were stated with."""
+    """Brings pods to one node and removes them. In this class, only the node reports them, under
+    the uids that they were stated with."""
 
-    #: Whether its pods are static: critical to a kubelet, which evicts others for them, and seen
-    #: by nobody but the kubelet.
+    #: Whether its pods are static: critical to a kubelet, which evicts others for them, and known
+    #: to the kubelet alone.
     static: bool
-    #: Of the cluster, where its pods are; ``""``: they are static.
+    #: The namespace of its pods in the cluster; ``""``: they are static.
     namespace: str = ""
 
     def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
@@ -44,22 +44,22 @@ class PodSource:
         raise NotImplementedError
 
     def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
-        """What to change there so that a pod goes which :meth:`create` gave. By ``force``, or while
-        the kubelet is down, nobody asks it."""
+        """What to change there to remove a pod that :meth:`create` gave. By ``force``, or while the
+        kubelet is down, the kubelet is not asked."""
         raise NotImplementedError
 
     def await_settled(self, pods: Sequence[Pod]) -> bool:
-        """Wait, beside the runner, until these pods run or were rejected, and return whether they
-        do. Where only the node can tell, there is no wait."""
+        """Wait, on the runner, until these pods run or were rejected; whether they do. Where only
+        the node can tell, there is no wait."""
         return True
 
     def listed(self, own: str | None) -> str | None:
-        """The list of our pods, as :func:`hil.pods.read_pods` takes it; ``own`` is what the kubelet
-        said itself."""
+        """The list of the run's pods, as :func:`hil.pods.read_pods` takes it; ``own`` is what the
+        kubelet said itself."""
         return own
 
     def all_pods(self, own: str | None) -> str | None:
-        """The list of all pods on the node; ``None`` where nobody tells."""
+        """The list of all pods on the node; ``None`` where there is none."""
         return own
 
     def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
@@ -74,12 +74,11 @@ class PodSource:
         """From now on a kubelet of this release may write the state file, too."""
 
     def close(self) -> None:
-        """Take away what is left of ours. May be called twice."""
+        """Remove what is left of the run's pods. May be called twice."""
 
 
 class StaticPods(PodSource):
-    """Manifests in the folder that the kubelet watches. What is in it is undone by the node's
-    guard."""
+    """Manifests in the folder that the kubelet watches. The node's guard undoes what is in it."""
 
     static = True
 
@@ -99,7 +98,7 @@ class StaticPods(PodSource):
 
 class ServerPods(PodSource):
     """Pods through an API server. ``release`` is the kubelet's, whose state file is read; ``then``
-    is called when all is over."""
+    is called after :meth:`close`."""
 
     static = False
 
@@ -134,7 +133,7 @@ class ServerPods(PodSource):
     def all_pods(self, own: str | None) -> str | None:
         try:
             return self._pods.on_node()
-        except NodeUnfit:  # not everybody may list all pods
+        except NodeUnfit:  # the right to list all pods may be missing
             return own
 
     def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:

@@ -1,4 +1,4 @@
-"""What a kubelet says of its pods (``GET /pods``), or an API server of ours, understood. Pure."""
+"""Reads the list of pods of a kubelet (``GET /pods``) or of an API server. Pure."""
 
 from __future__ import annotations
 

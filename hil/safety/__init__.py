@@ -7,14 +7,14 @@
             *distribution.configure(facts, config), then=again
         )
         guarded.offline(3)                         # NodeUnfit for CPU 0, reserved and foreign ones
-        guarded.note("crictl rmp -fa")             # a script that undoes what we did ourselves
+        guarded.note("crictl rmp -fa")             # a script that undoes any other change
         guarded.touch()                            # a thread does so, too
         guarded.restore()                          # undo all of it, keep the node
     # restored, compared with how it was before: NotRestored (status 5) lists what differs
 
 What is written on the node lies in ``/var/lib/pinproof``: ``node.sh`` does all the work there and
-needs nothing but a POSIX shell and flock; ``sh /var/lib/pinproof/node.sh restore`` is what a person
-types when all else is gone. :func:`restore_node` finishes what a dead run left.
+needs nothing but a POSIX shell and flock; ``sh /var/lib/pinproof/node.sh restore`` restores the
+node by hand. :func:`restore_node` undoes what a dead run left.
 """
 
 from hil.changes import (

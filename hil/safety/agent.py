@@ -1,6 +1,6 @@
-"""The words between us and ``node.sh``: what it is called with, and what its answers mean.
+"""How ``node.sh`` on a node is called, and what its answers mean.
 
-What belongs here: scripts made and results read. What never does: when they are run
+What belongs here: making scripts and reading results. What never does: when they are run
 (:mod:`hil.safety.guarded`).
 """
 
@@ -30,9 +30,9 @@ from hil.safety.errors import LeaseLost, NodeBusy, NotRestored
 from hil.shell import Done, NodeUnfit
 from topologies.errors import one_line
 
-#: Where everything of ours is on a node.
+#: The folder of all that pinproof keeps on a node.
 PLACE: Final = LEFTOVERS[0]
-#: A path that the shell reads as it stands.
+#: A path that needs no encoding.
 _PLAIN: Final = re.compile(r"/[A-Za-z0-9/._@:+=,%-]*")
 #: A DNS label, as Kubernetes asks of it.
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -47,8 +47,8 @@ def _agent() -> bytes:
 
 
 def call(root: str, *words: str) -> str:
-    """A script that calls it; ``root`` is where the node's ``/`` lies. A node that restored itself
-    has none any more."""
+    """A script that calls ``node.sh``; ``root`` is where the node's ``/`` lies. A node that
+    restored itself has removed it."""
     place = _place(root)
     gone = "{ echo 'pinproof: the node restored itself meanwhile' >&2; exit 75; }"
     return f"[ -f {place} ] || {gone}\nsh {place} {' '.join(map(shlex.quote, words))}"
@@ -59,8 +59,8 @@ def _place(root: str) -> str:
 
 
 def beginning(root: str, owner: str, *, patience: int, every: int) -> str:
-    """A script that lets the one that is there sweep first, sets the dead-man timer, puts it on the
-    node, and begins a journal. Fields come by stdin (:func:`fields`)."""
+    """A script that lets a ``node.sh`` that is there sweep first, sets the dead-man timer, writes
+    ``node.sh``, and begins a journal. Fields come on stdin (:func:`fields`)."""
     place = shlex.quote(f"{root.rstrip('/')}{PLACE}")
     encoded = base64.b64encode(_agent()).decode()
     sweep = f"sh {_place(root)} sweep {shlex.quote(owner)}"
@@ -69,7 +69,7 @@ def beginning(root: str, owner: str, *, patience: int, every: int) -> str:
         f"d={place}\n"
         '[ ! -f "$d/node.sh" ] || ' + sweep + " </dev/null || exit $?\n"
         f"agent=$(printf %s {encoded} | base64 -d)\n"
-        # Whatever moment this is killed at, somebody takes away what was put there.
+        # Whenever this is killed, the timer removes what was written.
         f'sh -c "$agent" "$d/node.sh" arm {every} </dev/null\n'
         'mkdir -p "$d" && chmod 700 "$d" || exit 74\n'
         'printf "%s\\n" "$agent" >"$d/node.sh.new" &&\n'
@@ -90,8 +90,8 @@ def fields(watched: Iterable[str], values: Mapping[str, str]) -> bytes:
 
 
 def applying(root: str, owner: str, then: str) -> tuple[str, str]:
-    """A script that makes the changes on stdin, and then runs ``then``, all that while the node's
-    lock is held; and the word on stderr that tells that all changes were made."""
+    """A script that makes the changes on stdin, and then runs ``then``, holding the node's lock all
+    the time; and the line on stderr after all changes were made."""
     token = f"made-{secrets.token_hex(8)}"
     place = shlex.quote(f"{root.rstrip('/')}{PLACE}")
     # What the script leaves running does not hold the lock.
@@ -105,9 +105,10 @@ def applying(root: str, owner: str, then: str) -> tuple[str, str]:
 
 
 def answer_to(script: str) -> bytes:
-    """What a script of :func:`applying` says on stderr if all goes well; ``b""`` of any other."""
-    made = _MADE.search(script)
-    return f"{made[1]}\n".encode() if made else b""
+    """What a script of :func:`applying` says on stderr if all goes well; ``b""`` for another
+    script."""
+    token = _MADE.search(script)
+    return f"{token[1]}\n".encode() if token else b""
 
 
 def restoring(root: str, *, force: bool) -> str:
@@ -119,7 +120,7 @@ def restoring(root: str, *, force: bool) -> str:
         f"d={place}\nleft=\n"
         'if [ -f "$d/node.sh" ] || [ -d "$d/journal" ]; then\n'
         f'  left=1; sh "$d/node.sh" {words} || exit $?\n'
-        # Killed before it was there: nothing was changed.
+        # The run was killed before node.sh was there: nothing was changed.
         'elif [ -e "$d" ]; then left=1; rm -rf "$d"; fi\n'
         f"set -- {units}\n"
         'there=; for one; do [ ! -e "$one" ] || there="$there $one"; done\n'
@@ -204,7 +205,7 @@ def _encoded(text: str) -> str:
 
 
 def check(node: str, done: Done, *, manual: str = "") -> None:
-    """Raises what the status of a call says."""
+    """Raise the error that the exit status of a call stands for."""
     if done.status == 0:
         return
     said = done.stderr.decode("utf-8", "replace").strip()
@@ -225,5 +226,5 @@ def messages(stderr: bytes) -> list[str]:
 
 
 def manual_steps(node: str, root: str = "") -> str:
-    """What a person types on the node when all else is gone."""
+    """The command that restores the node by hand."""
     return f"on {node}, as root: sh {_place(root)} restore force"

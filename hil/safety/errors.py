@@ -2,8 +2,8 @@
 
 NodeError
 +-- NodeUnfit
-|   +-- NodeBusy          somebody else works with the node (status 3)
-|   +-- LeaseLost         we fell silent for too long, and the node restored itself (status 3)
+|   +-- NodeBusy          another run holds the node (status 3)
+|   +-- LeaseLost         the runner was silent too long; the node restored itself (status 3)
 +-- NotRestored           the node is not as it was before (status 5)
 """
 

@@ -1,7 +1,7 @@
-"""A node, guarded: whatever is done to it inside is undone.
+"""A guarded node: every change to it is undone at the end.
 
-What belongs here: the order of things, from the lease to the comparison, and whom to tell. What
-never does: what is done on the node (``node.sh``), and what may be done (:mod:`hil.safety.guards`).
+What belongs here: the order from the lease to the comparison, and what is reported. What never
+does: what is done on the node (``node.sh``), and what may be done (:mod:`hil.safety.guards`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 
 from conformance.ending import ENDING, handled
 from hil.changes import Change, KeepFile, Note, SetOnline, WriteFile
+from hil.distributions import distribution_of
 from hil.inspection import NodeFacts
 from hil.safety import agent, guards
 from hil.safety.errors import LeaseLost, NotRestored
@@ -34,7 +35,7 @@ PATIENCE: Final = 120.0
 SETTLE: Final = 20.0
 #: Seconds that a run may keep a node without doing anything to it.
 IDLE: Final = 1800.0
-#: Seconds that leaving waits for the last sign of life to be sent.
+#: Seconds that leaving waits for a renewal of the lease that is on its way.
 _LEAVING: Final = 60.0
 #: Restoring restarts the kubelet and waits for what follows.
 _RESTORING: Final = 600.0
@@ -44,7 +45,7 @@ Self = TypeVar("Self", bound="Guarded")
 
 
 class Guarded:
-    """A node that is ours for a while, and is left as it was.
+    """A node that a run holds for a while, and leaves as it was.
 
     Entering takes the lease, sweeps what a dead run left, takes the fingerprint, writes the
     journal and sets the dead-man timer, in one round trip; a thread then keeps the lease alive.
@@ -82,8 +83,8 @@ class Guarded:
         self._settle = max(0, round(settle))
         self._say = say
         self._over = threading.Event()
-        self._lost = ""
-        self._last = self._renewed = time.monotonic()
+        self._loss = ""
+        self._last_act = self._renewed = time.monotonic()
         self._thread: threading.Thread | None = None
 
     def __enter__(self: Self) -> Self:
@@ -109,8 +110,7 @@ class Guarded:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """As :meth:`leave`; an error that is on its way already goes on, unless the node could
-        not be restored."""
+        """As :meth:`leave`; an earlier error propagates, unless the node could not be restored."""
         self.leave(error)
 
     def leave(self, error: BaseException | None = None, *, patience: float = 0.0) -> None:
@@ -120,10 +120,10 @@ class Guarded:
         :class:`hil.safety.NotRestored`."""
         self._over.set()
         if self._thread is not None:
-            # What it says to a node that has fallen silent ends by itself, later.
+            # A renewal for a node that has fallen silent ends by itself, later.
             self._thread.join(_LEAVING)
-        if self._lost:
-            raise LeaseLost(f"{self.facts.name}: {self._lost}") from error
+        if self._loss:
+            raise LeaseLost(f"{self.facts.name}: {self._loss}") from error
         interrupted = isinstance(error, KeyboardInterrupt)
         self._say(f"{self.facts.name}: restoring")
         with second_interrupt_tells(self.manual, self._say, already=interrupted):
@@ -141,30 +141,30 @@ class Guarded:
 
     @property
     def manual(self) -> str:
-        """What a person types when all else is gone."""
+        """The command that restores the node by hand."""
         return agent.manual_steps(self.facts.name, self.facts.root)
 
     def change(self, *changes: Change, then: str = "", deadline: float = _RESTORING) -> Done:
         """Journal and make all these changes in order, then run the script ``then``: one round
-        trip, in which nobody else changes the node. ``deadline`` in seconds. How ``then`` ended is
-        the result. Nothing is changed that is not journalled; raises
-        :class:`hil.shell.NodeUnfit` where one could not be made,
-        :class:`hil.safety.LeaseLost`, and what the shell raises. A CPU that must stay online is
-        refused before anything is done: CPU 0, a reserved one, one of a foreign pinned pod."""
+        trip, which holds the node's lock. ``deadline`` in seconds. How ``then`` ended is the
+        result. Nothing is changed that is not journalled; raises :class:`hil.shell.NodeUnfit` where
+        one could not be made, :class:`hil.safety.LeaseLost`, and what the shell raises. A CPU that
+        must stay online is refused before anything is done: CPU 0, a reserved one, one of a foreign
+        pinned pod."""
         guards.check_changes(self.facts, self.risk, changes)
-        if self._lost:
-            raise LeaseLost(f"{self.facts.name}: {self._lost}")
-        self._last = self._renewed = time.monotonic()
+        if self._loss:
+            raise LeaseLost(f"{self.facts.name}: {self._loss}")
+        self._last_act = self._renewed = time.monotonic()
         for one in changes:
             self._say(f"{self.facts.name}: {agent.describe(one)}")
-        script, made = agent.applying(self.facts.root, self.owner, then)
+        script, mark = agent.applying(self.facts.root, self.owner, then)
         done = self._shell.run(script, stdin=agent.lines(changes), deadline=deadline)
-        before, token, after = done.stderr.partition(f"{made}\n".encode())
+        before, token, after = done.stderr.partition(f"{mark}\n".encode())
         if not token:
             if done.status >= 0:
                 agent.check(self.facts.name, done)
             raise NodeUnfit(f"{self.facts.name}: a step was ended before its changes were made")
-        self._last = time.monotonic()
+        self._last_act = time.monotonic()
         for message in agent.messages(before):
             self._say(f"{self.facts.name}: {message}")
         return replace(done, stderr=before + after)
@@ -181,13 +181,13 @@ class Guarded:
         self.change(Note(undo))
 
     def touch(self) -> None:
-        """Say that we live (a thread does so by itself), and see that the dead-man timer is set
-        and looks; it is set again where it does not. Raises :class:`LeaseLost`."""
-        self._last = time.monotonic()
-        self._say_of(self._shell.run(agent.call(self.facts.root, "touch", self.owner)))
+        """Renew the lease (a thread does so by itself), and check that the dead-man timer is set
+        and runs; it is set again where it does not. Raises :class:`LeaseLost`."""
+        self._last_act = time.monotonic()
+        self._report(self._shell.run(agent.call(self.facts.root, "touch", self.owner)))
 
-    def _say_of(self, done: Done) -> None:
-        """Raise what a renewal says, and pass on what it did to the dead-man timer."""
+    def _report(self, done: Done) -> None:
+        """Raise the error of a renewal, and say what it did to the dead-man timer."""
         agent.check(self.facts.name, done)
         for message in agent.messages(done.stderr):
             self._say(f"{self.facts.name}: {message}")
@@ -196,36 +196,34 @@ class Guarded:
         """Undo all changes so far, and go on holding the node. Raises :class:`NotRestored`."""
         done = self._shell.run(agent.call(self.facts.root, "undo", self.owner), deadline=_RESTORING)
         agent.check(self.facts.name, done, manual=self.manual)
-        self._last = time.monotonic()
+        self._last_act = time.monotonic()
         self._prepare()
 
     def _prepare(self) -> None:
-        """What a risk takes beforehand."""
+        """Make the changes that a risk needs first."""
         kubelet = self.facts.kubelet
         changes: list[Change] = []
-        if kubelet is not None and self.risk >= Risk.KUBELET_RESTART:
-            # A kubelet rewrites it, and unit files are rewritten by tools that manage a node.
+        restarts = self.risk >= Risk.KUBELET_RESTART
+        if kubelet is not None and restarts:
+            # A kubelet rewrites its state file, and tools that manage a node rewrite unit files.
             unit = self.facts.units.get(kubelet.unit)
             paths = [kubelet.config_path, *kubelet.drop_ins, *(unit.files if unit else ())]
             changes += [KeepFile(path) for path in (*paths, kubelet.state_path) if path]
-        lasts = self.risk >= Risk.KUBELET_RESTART or (self._static_pods and self.risk >= Risk.PODS)
-        if lasts and self.facts.systemd:
+        after_boot = restarts or (self._static_pods and self.risk >= Risk.PODS)
+        if after_boot and self.facts.systemd:
             changes += self._after_boot()
         if changes:
             self.change(*changes)
 
     def _after_boot(self) -> list[Change]:
-        """A timer that was set is gone after a boot, also one that nobody has asked for; what was
-        written to a disk is not."""
+        """A unit for the boot: any boot, also an unplanned one, ends the timer, and what is on disk
+        stays."""
         run = f"/bin/sh {self.facts.root}{agent.PLACE}/node.sh at-boot"
         unit = f"[Unit]\nDescription=Restores this node\n[Service]\nExecStart={run}\n"
         wants = "[Unit]\nWants=pinproof-dead-man-boot.service\n"
         return [WriteFile(_BOOT_UNIT, unit.encode()), WriteFile(_BOOT_WANTS, wants.encode())]
 
     def _fields(self) -> bytes:
-        # Distributions speak of changes, and changes live beside this module.
-        from hil.distributions import distribution_of
-
         kubelet = self.facts.kubelet
         if kubelet is None:
             return agent.fields((), {"settle": str(self._settle)})
@@ -258,35 +256,36 @@ class Guarded:
         return agent.fields(watched, values)
 
     def _keep_alive(self) -> None:
-        """As long as the run does something now and then: one that hangs is dead. A change renews
-        the lease as well; only where none was begun for a while, a round trip is spent on it."""
+        """Renew the lease while the run acts: one that is idle for :data:`IDLE` seconds counts as
+        dead. A change renews it too, so a round trip is spent only where none was begun for a
+        while."""
         while not self._over.wait(self._patience / 8):
             now = time.monotonic()
-            if now - self._last > IDLE:
+            if now - self._last_act > IDLE:
                 return
             if now - self._renewed < self._patience / 4:
                 continue
             try:
-                self._say_of(self._shell.run(agent.call(self.facts.root, "touch", self.owner)))
+                self._report(self._shell.run(agent.call(self.facts.root, "touch", self.owner)))
                 self._renewed = now
             except LeaseLost as error:
-                self._lost = f"the node restored itself: the runner was silent too long ({error})"
+                self._loss = f"the node restored itself: the runner was silent too long ({error})"
                 return
             except Exception:  # noqa: S112
-                continue  # a node that boots, a connection in disorder: the next main step tells
+                continue  # the node boots, or its connection broke: the next step reports it
 
 
 def _owner(text: str) -> str:
-    made = text or f"{socket.gethostname()}-{os.getpid()}"
-    return f"{re.sub('[^A-Za-z0-9._-]', '-', made)[:60]}-{secrets.token_hex(3)}"
+    name = text or f"{socket.gethostname()}-{os.getpid()}"
+    return f"{re.sub('[^A-Za-z0-9._-]', '-', name)[:60]}-{secrets.token_hex(3)}"
 
 
 def second_interrupt_tells(
     manual: str, say: Callable[[str], None], *, already: bool = False
 ) -> contextlib.AbstractContextManager[None]:
-    """Inside, the first SIGINT, SIGTERM or SIGHUP is answered and otherwise passed over; the second
-    says ``manual`` and raises ``KeyboardInterrupt``. ``already``: the first was before. Where
-    they are not :func:`~conformance.ending.handled`, nothing changes."""
+    """In the block, the first SIGINT, SIGTERM or SIGHUP is answered and otherwise ignored; the
+    second says ``manual`` and raises ``KeyboardInterrupt``. ``already``: the first came before the
+    block. Where they are not :func:`~conformance.ending.handled`, nothing changes."""
     count = int(already)
 
     def interrupted(number: int, frame: FrameType | None) -> None:

@@ -14,7 +14,7 @@ from hil.shell import NodeUnfit
 from reference import CPUSet, NotEnoughCPUs, discover, take_by_topology
 from reference.pods.quantity import quantity
 
-#: What a distribution itself puts on every node; sonobuoy brings pinproof there.
+#: Namespaces of pods that a distribution puts on every node; sonobuoy's are pinproof's own.
 _SYSTEM: Final = (
     "kube-", "openshift-", "calico-", "tigera-", "cilium", "metallb-", "local-path-storage",
     "sonobuoy",
@@ -25,7 +25,7 @@ _WAYS: Final = "pinproof-transport-"
 
 
 def foreign(facts: NodeFacts) -> tuple[Workload, ...]:
-    """Pods of others: neither the system's nor ours. One of unknown namespace is another's."""
+    """Pods of others: neither the system's nor pinproof's, also those of unknown namespace."""
     return tuple(
         one
         for one in facts.workloads
@@ -36,13 +36,13 @@ def foreign(facts: NodeFacts) -> tuple[Workload, ...]:
 def check_workloads(
     facts: NodeFacts, risk: Risk, *, allow: Iterable[Allow] = (), static_pods: bool = False
 ) -> None:
-    """Raises :class:`NodeUnfit` where the node runs what ``risk`` would disturb. API pods disturb
-    nobody; for static pods the kubelet evicts others."""
+    """Raises :class:`NodeUnfit` where the node runs what ``risk`` would disturb. Pods through an
+    API server disturb no pod; for static pods the kubelet evicts others."""
     others = foreign(facts)
     allowed = frozenset(allow)
     if not others or risk is Risk.READ_ONLY:
         return
-    names = ", ".join(_called(one) for one in others[:3]) + (" …" if len(others) > 3 else "")
+    names = ", ".join(_name_of(one) for one in others[:3]) + (" …" if len(others) > 3 else "")
     if risk > Risk.PODS and Allow.FOREIGN_WORKLOADS not in allowed:
         raise NodeUnfit(
             f"{facts.name}: {risk.value} would disturb {len(others)} pods of others ({names}): "
@@ -55,13 +55,13 @@ def check_workloads(
         )
 
 
-def _called(one: Workload) -> str:
+def _name_of(one: Workload) -> str:
     return f"{one.namespace}/{one.name}" if one.name else one.uid
 
 
 def reserved(facts: NodeFacts) -> CPUSet:
     """The CPUs that the kubelet keeps for the system: named ones, else as many as the reserved
-    quantities come to, as it takes them itself."""
+    quantities amount to, chosen as it does."""
     kubelet = facts.kubelet
     if kubelet is None:
         return CPUSet()
@@ -78,7 +78,7 @@ def reserved(facts: NodeFacts) -> CPUSet:
 
 
 def check_changes(facts: NodeFacts, risk: Risk, changes: Sequence[Change]) -> None:
-    """Raises :class:`NodeUnfit` for a change that must not be."""
+    """Raises :class:`NodeUnfit` for a change that is not permitted."""
     if changes and risk is Risk.READ_ONLY:
         raise NodeUnfit(f"{facts.name}: a read-only run changes nothing: needs --max-risk pods")
     if risk < Risk.KUBELET_RESTART and any(isinstance(one, InstallFile) for one in changes):
@@ -100,5 +100,5 @@ def _why_not(facts: NodeFacts, cpu: int) -> str:
         return "it is reserved for the system"
     for one in facts.workloads:
         if cpu in one.pinned and not one.name.startswith(OURS):
-            return f"it belongs to {_called(one)}"
+            return f"it belongs to {_name_of(one)}"
     return ""

@@ -1,15 +1,15 @@
 #!/bin/sh
-# What keeps a node as it was: lease, journal, dead-man timer, fingerprint, restoring. It is put into
-# /var/lib/pinproof on the node and works from there, alone. As root:
+# Restores a node: lease, journal, dead-man timer, fingerprint. It lies in /var/lib/pinproof on the
+# node, and works without the runner. As root:
 #
 #   sh /var/lib/pinproof/node.sh restore     undo all that a run left, and tell what differs
 #   sh /var/lib/pinproof/node.sh status      who holds the node, and what was changed
 #
-# Needs a POSIX shell, flock, base64, sha256sum and what every system has. Whatever moment it is
-# killed at, calling it again finishes the work: a change is in the journal, on disk, before it is
-# made; a journal is taken away by one rename after all of it was undone.
+# Needs a POSIX shell, flock, base64, sha256sum and what every system has. Whenever it is killed,
+# calling it again finishes the work: a change is in the journal, on disk, before it is made; one
+# rename removes the journal after all of it was undone.
 #
-# Exit status: 0 done, 70 wrong call, 71 cannot be changed, 73 somebody else holds the node,
+# Exit status: 0 done, 70 wrong call, 71 cannot be changed, 73 another run holds the node,
 # 74 nothing can be written, 75 the lease is lost, 76 not as it was before.
 
 umask 077
@@ -38,7 +38,7 @@ durable() { sync "$@" 2>/dev/null || sync; }
 bounded() { if command -v timeout >/dev/null; then timeout -k 1 "$@"; else shift; "$@"; fi; }
 systemd() { [ -d "$R/run/systemd/system" ] && command -v systemctl >/dev/null; }
 
-# --- time: seconds since boot, which nobody sets, in $time; which boot that is, in $boot
+# --- time: seconds since boot, which no program sets, in $time; the boot id in $boot
 boot() {
   boot=/proc/sys/kernel/random/boot_id
   if [ -r "$R$boot" ]; then read -r boot <"$R$boot"; else read -r boot <$boot; fi
@@ -50,7 +50,7 @@ now() {
 
 # --- one at a time
 lock() {
-  # A step holds the lock until its script has ended: it opened the file, and we inherit that.
+  # A step holds the lock until its script has ended: this process inherits its open file.
   [ -n "${PINPROOF_STEP:-}" ] || exec 9>>"$D/lock" || die 74 "cannot write $D"
   tries=0
   until flock -n 9; do
@@ -59,7 +59,7 @@ lock() {
     case $mode:${1:-} in leave:* | *:force) end_step ;; *) lease || end_step ;; esac
     sleep 1
   done
-  # Who waited while the node was restored holds the lock of a folder that is no more.
+  # If the node was restored while this waited, the lock is that of a removed folder.
   if [ ! -f "$D/node.sh" ]; then
     [ "$mode" != restore ] || { say "nothing to undo: it was undone meanwhile" && exit 0; }
     die 75 "this node was restored meanwhile"
@@ -69,7 +69,7 @@ lock() {
   done
 }
 
-end_step() { # a step whose run is dead: its whole session, as long as it holds the lock
+end_step() { # of a dead run: kill the step's whole session, as long as it holds the lock
   read -r step 2>/dev/null <"$D/step" || return 0
   case $step in '' | *[!0-9]*) return 0 ;; esac
   [ "/proc/$step/fd/9" -ef "$D/lock" ] || return 0
@@ -77,7 +77,7 @@ end_step() { # a step whose run is dead: its whole session, as long as it holds 
   kill -9 "-$step"
 }
 
-# --- lease: owner, boot, end, patience; the seconds that it lasts are then in $left
+# --- lease: owner, boot, end, patience; lease() puts the seconds that it lasts into $left
 holder=
 looker=
 lease() {
@@ -86,20 +86,20 @@ lease() {
   [ -n "$holder" ] || return 1
   boot
   now
-  # After a reboot nobody could have said that he lives: he has as long as ever, from then on.
+  # No run could renew its lease during a reboot: the lease lasts its full time from then on.
   if [ "$lease_boot" = "$boot" ]; then left=$((lease_end - time)); else left=$((patience - time)); fi
   [ "$left" -gt 0 ]
 }
 renew() {
   boot
   now
-  # Who only says that he lives holds no lock: a draft is his own.
+  # A renewal holds no lock, so each process has a draft of its own.
   echo "$1 $boot $((time + $2)) $2" >"$D/lease.$$" && mv -f "$D/lease.$$" "$D/lease"
 }
 mine() {
   lease
   [ "$holder" = "$1" ] && [ -d "$J" ] || die 75 "the lease is lost: this node is held by ${holder:-nobody}"
-  # Restoring goes on without: it needs no more room than there was.
+  # Restoring goes on with a full disk: it needs no more room than there was.
   renew "$1" "$patience" || case $mode in
     leave | undo) ;;
     *) die 74 "cannot write $D: is the disk full?" ;;
@@ -157,7 +157,7 @@ folder() { # make the folder of a file, journalled
   commit
   (umask 022 && mkdir -p "$parent") || die 71 "${parent#"$R"} cannot be made"
 }
-put() { # path, mode, marks of its entry, and the command that writes its content
+put() { # path, mode, marks of its entry, and the command that prints its content
   named=$1 bits=$2 marks=$3
   shift 3
   target "$named"
@@ -189,7 +189,7 @@ back() { # path: as it was, and the run goes on
   undone "$entry"
   [ -z "$failed" ] || die 71 "$1 cannot be put back: is the disk full?"
 }
-owned() { # entry, file: whose pods these are is written down before anybody sees them
+owned() { # entry, file: a pod's uid is noted as the run's own before the kubelet sees its manifest
   is_manifest "$1" || return 0
   sed -n 's/.*"uid": *"\([^"]*\)".*/\1/p' "$2" >>"$J/ours" ||
     die 74 "the journal cannot be written: is the disk full?"
@@ -242,7 +242,7 @@ switch() { # CPU, 0 or 1
   read -r is <"$file"
   [ "$is" = "$2" ] || die 71 "CPU $1 is not switched, though the kernel did not refuse"
 }
-# --- what one kubelet has written of memory into the cgroups of the classes of pods, the next leaves
+# --- memory settings of the QoS classes' cgroups, which the next kubelet leaves as one wrote them
 class_settings() { # files in which systemd remembers it
   for f in "$R"/run/systemd/*/kubepods.slice.d/* "$R"/run/systemd/*/kubepods-b*.slice.d/*; do
     case $f in *-pod*) ;; *) [ ! -f "$f" ] || echo "$f" ;; esac
@@ -260,7 +260,7 @@ classes() { # once, before another kubelet's program is there
   durable "$D/classes" && mv "$D/classes" "$J/classes" && durable "$J" ||
     die 74 "the journal cannot be written: is the disk full?"
 }
-unlearned() { # while no kubelet runs
+unlearned() { # the settings of classes() again, while no kubelet runs
   [ -f "$J/classes" ] || return 0
   class_settings | while read -r f; do grep -qxF -e "$f" "$J/classes" || rm -f "$f"; done
   ! systemd || systemctl daemon-reload 2>/dev/null
@@ -325,7 +325,7 @@ contents() ( # files and folders on stdin
     find "$@" -exec stat -c '%n as file	mode %a owner %u:%g' {} + 2>/dev/null | sed 's/^\.//'
   } | sort -u
 )
-without_ways() { # the lines that are of no pod that is a runner's way to a node
+without_ways() { # the lines but for those of pods through which a runner reaches a node
   set --
   for pod in "$R"/var/log/pods/pinproof-transport-*_transport_*; do
     [ ! -d "$pod" ] || set -- "$@" -e "${pod##*_}" -e "$(echo "${pod##*_}" | tr - _)"
@@ -368,7 +368,7 @@ compare() { # before, after: one line for each difference
 
 # --- undoing
 longer=0
-settling() { # $until: until when what was undone may take to show
+settling() { # in $until: how long what was undone may take to show
   seconds=20
   [ ! -s "$J/settle" ] || read -r seconds <"$J/settle"
   now
@@ -453,7 +453,7 @@ widen() { # give every cpuset back the CPUs that went offline
   done 2>/dev/null <"$J/partitions"
   :
 }
-remembers() { # slice, CPUs: systemd, and no file of an empty setting, which was not there before
+remembers() { # slice, CPUs: set them in systemd; no file for an empty setting, as before
   systemctl set-property --runtime "$1" "AllowedCPUs=$2" 2>/dev/null
   [ -z "$2" ] || return 0
   rm -f "$R"/run/systemd/*/"$1.d/50-AllowedCPUs.conf"
@@ -481,7 +481,7 @@ another_machine() { # booted as one with other CPUs: $was and $is
   is=$(cat "$R/sys/devices/system/cpu/present" 2>/dev/null)
   [ -n "$was" ] && [ "$was" != "$is" ]
 }
-newcomers() { # pods in the state file that are neither of the original nor ours, and that are there
+newcomers() { # whether an existing pod is in the state file, not in the original, and not ours
   present=$R$(cat "$J/state")
   pods=$R$(cat "$J/pods" 2>/dev/null)
   for pod in "$pods"/*; do
@@ -537,10 +537,10 @@ undo() {
     say "the state file is left as it is: pods came that it did not know"
     state=
   fi
-  # A kubelet that was started anew during the run may still have the settings of then.
+  # A kubelet that was started again during the run may still have the run's settings.
   [ -n "$settings" ] && ! knows_settings && dirty=1
   [ -n "$state" ] && differs_content "$state" && dirty=1
-  # Who is killed in between finds files that differ no more, and a kubelet that saw others.
+  # After a kill in between, the files differ no more, and the kubelet has read other ones.
   if [ -n "$dirty" ] || [ -f "$J/dirty" ]; then
     touch "$J/dirty"
     kubelet stop >/dev/null
@@ -569,7 +569,7 @@ undo() {
   rm -f "$J/dirty"
   [ -z "$failed" ] || say "could not be written:$failed"
 }
-knows_settings() { # it is the kubelet of before, or the one that undoing them has started
+knows_settings() { # the kubelet that runs is that of before, or was started by undoing them
   runs=$(identity)
   for known in "$J/identity" "$J/restarted"; do
     [ "$runs" != "$(cat "$known" 2>/dev/null)" ] || return 0
@@ -603,16 +603,16 @@ others_installed() { # too large for the sums of a fingerprint
       echo "$(cut -c "$((${#R} + 1))-" "$entry/path") is not the file that was there before"
   done
 }
-ours_go() { # nothing differs but cgroups of our own pods, which the kubelet is taking away
+ours_go() { # only cgroups of the run's own pods differ, which the kubelet is removing
   claimed
   [ -s "$J/ours" ] || return 1
   ! echo "$differences" | grep -vqF -e "$(cat "$J/ours")" -e "$(tr - _ <"$J/ours")"
 }
-# What would do this goes last: where this is killed, the dead-man timer does it, and then ends.
+# The dead-man timer ends last: if this is killed, the timer finishes it, and then ends.
 forget() { # the journal, by one rename; then the rest
   [ -d "$J" ] && mv "$J" "$D/done" && durable "$D"
   looker=$(cat "$D/dead-man" 2>/dev/null)
-  # A run that still lives may say so at this moment.
+  # A run that still lives may renew its lease at this moment.
   rm -rf "$D" 2>/dev/null || rm -rf "$D"
   retire
 }
@@ -635,7 +635,7 @@ finish() {
   disarm
   return 76
 }
-lapse() { # the lease ends; who held it is still known
+lapse() { # the lease ends; its holder is still known
   [ -f "$D/lease" ] && read -r holder lease_boot _ patience <"$D/lease" || return 1
   echo "$holder $lease_boot 0 0" >"$D/lease.$$" && mv -f "$D/lease.$$" "$D/lease"
 }
@@ -643,8 +643,8 @@ lapse() { # the lease ends; who held it is still known
 # --- dead-man timer
 LOOK=$R/run/pinproof-dead-man.sh
 UNIT=$R/run/systemd/system/pinproof-dead-man
-# What it runs: a file of its own, since a unit may hold nothing that systemd reads otherwise than it
-# writes it. It goes on until nothing is left, and then takes itself away.
+# What it runs is a file of its own, because systemd may read a command in a unit differently. It goes
+# on until nothing is left, and then removes itself.
 look="[ ! -f '$D/node.sh' ] || exec /bin/sh '$D/node.sh' dead-man
 [ -d '$D/journal' ] || find '$D' -prune -mmin +1 -exec rm -rf {} + 2>/dev/null
 [ ! -d '$D' ] || exit 0
@@ -676,8 +676,8 @@ unarm_timer() {
   # A unit of it that failed is forgotten.
   systemctl reset-failed pinproof-dead-man.timer pinproof-dead-man.service 2>/dev/null
 }
-# Where the folder is gone, what the timer starts takes itself away. It does so as a unit of its own:
-# this script is killed with the session of its run, and the last line of unarm_timer may never come.
+# Once the folder is gone, what the timer starts removes itself. It does so as a unit of its own: this
+# script is killed with the session of its run, perhaps before the last line of unarm_timer.
 retire() {
   if [ "$mode" != dead-man ] && [ "$mode" != at-boot ] && [ -e "$UNIT.service" ] && systemd; then
     systemctl start pinproof-dead-man.service >/dev/null 2>&1
@@ -696,13 +696,13 @@ arm() { # seconds between two looks
     sh -c "$0"; done' "$look" "$1" "$D" </dev/null >/dev/null 2>&1 9>&- &
   echo $! >"$D/dead-man"
 }
-looks() { # process: it is the one that looks at this node
+looks() { # process: whether it is the one that looks at this node
   [ -n "$1" ] && tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline" | grep -qF "$D"
 }
 disarm() {
   looker=${looker:-$(cat "$D/dead-man" 2>/dev/null)}
   rm -f "$D/dead-man"
-  # Not when it is its own child that works here: it ends when that has ended.
+  # The looker is not killed by its own child: it ends when that has ended.
   case $mode in
     dead-man | at-boot)
       rm -f "$UNIT.timer" "$UNIT.service"
@@ -720,13 +720,13 @@ disarm() {
   esac
   looker=
 }
-looked() { # when it looked last is kept
+looked() { # note the time of this look
   boot
   now
-  # Read while it is written; and a full disk ends no step.
+  # Renamed, because it is read at any time; a full disk must not end a step.
   { echo "$boot $time" >"$D/looked.new" && mv -f "$D/looked.new" "$D/looked"; } 2>/dev/null || :
 }
-late() { # it has not looked for so many seconds, in $late, though it ought to have, in $every
+late() { # it has not looked for $late seconds, though it ought to look every $every
   [ -f "$D/every" ] || return 1
   read -r every <"$D/every"
   looked_boot='' looked=0
@@ -738,7 +738,7 @@ late() { # it has not looked for so many seconds, in $late, though it ought to h
   late=$((time - looked))
   [ "$late" -gt $((4 * every + 20)) ]
 }
-ticks() { # now: it is asked itself; it is set again where it does not look
+ticks() { # now: also check that it is set; it is set again where it does not look
   if late; then
     said="has not looked for $late s"
   elif [ "${1:-}" = now ] && [ -f "$D/every" ] && ! is_set; then
@@ -759,9 +759,9 @@ is_set() {
   fi
 }
 
-# --- trying again: what a busy node takes time for comes right by itself
+# --- trying again: a busy node may need time until nothing differs
 HOUR=3600
-due() { # the next attempt is
+due() { # whether it is time for the next attempt
   tried_boot='' first=0 next=0 attempts=0
   [ ! -f "$D/tried" ] || read -r tried_boot first next attempts <"$D/tried"
   boot
@@ -769,7 +769,7 @@ due() { # the next attempt is
   [ "$tried_boot" = "$boot" ] || { first=$time next=0; }
   [ "$time" -ge "$next" ]
 }
-again() { # nothing is given up before an hour has passed; what differs is written down
+again() { # write down what differs; false once attempts have gone on for an hour
   due
   attempts=$((attempts + 1))
   pause=$((15 << (attempts < 6 ? attempts - 1 : 5)))
@@ -784,15 +784,15 @@ again() { # nothing is given up before an hour has passed; what differs is writt
 dead_man() {
   looked
   if [ ! -f "$D/lease" ]; then
-    # It could not be restored: a person has to look.
+    # It could not be restored: a person has to act.
     [ ! -d "$J" ] || { disarm && exit 0; }
-    # A run that begins at this moment, or what is left of one that was killed then.
+    # A run begins at this moment, or was killed while it began.
     [ -n "$(find "$D/node.sh" -mmin +1)" ] || exit 0
   fi
   lease && exit 0
   due || exit 0
   lock
-  # Who held the lock may have restored it, as well as that could be done.
+  # The holder of the lock may have restored the node, as far as possible.
   lease && exit 0
   [ -f "$D/lease" ] || [ ! -d "$J" ] || exit 0
   finish >/dev/null
@@ -824,7 +824,7 @@ begin() { # owner, patience, seconds between looks; fields on stdin, one a line
       fingerprint "$D/begun" >"$D/begun/before" && [ -f "$D/begun/identity" ] &&
       durable "$D"/begun/* "$D/begun" && [ -s "$D/begun/before" ]
   } || die 74 "the journal cannot be written: is the disk full?"
-  # Where there is a service manager, its timer was there before anything else was.
+  # With a service manager, its timer was set before anything else.
   [ -e "$UNIT.timer" ] || arm "$3"
   echo "$3" >"$D/every"
   looked
@@ -832,7 +832,7 @@ begin() { # owner, patience, seconds between looks; fields on stdin, one a line
   cat "$J/before"
 }
 
-# Killed before anything was changed, or refused: nothing stays.
+# A run that was killed before any change, or was refused, leaves nothing.
 abandon() { [ -d "$J" ] || forget; }
 
 case ${1:-} in
@@ -854,7 +854,7 @@ case ${1:-} in
     ;;
   arm) arm_timer "$2" ;; # before there is a folder
   touch) mine "$2" && ticks now ;; # while a step holds the lock
-  apply) # and hold the lock for as long as whoever calls does
+  apply) # and hold the lock for as long as the caller does
     lock && mine "$2" && ticks && { [ -z "${PINPROOF_STEP:-}" ] || echo "$PINPROOF_STEP" >"$D/step"; } && apply
     ;;
   undo) # owner: undo all changes, and go on
@@ -871,14 +871,14 @@ case ${1:-} in
     longer=${3:-0}
     mine "$2" && lock && mine "$2" && finish
     ;;
-  restore) # force: though somebody holds it
+  restore) # force: also where a run holds it
     [ "${2:-}" = force ] || ! lease || die 73 "this node is held by $holder for $left s more"
     lock "${2:-}"
     [ "${2:-}" = force ] || ! lease || die 73 "this node is held by $holder for $left s more"
     [ -d "$J" ] || say "nothing to undo"
     finish
     ;;
-  forget) # take it as it is
+  forget) # accept the node as it is
     lock
     lease && die 73 "this node is held by $holder"
     forget
@@ -888,7 +888,7 @@ case ${1:-} in
     [ $? != 76 ] || exit 76
     ;;
   at-boot)
-    # The way of a runner that reaches this node through its kubelet: there may be none after a boot.
+    # The relay of a runner that reaches this node through its kubelet, which may be down after a boot.
     [ ! -f "$D/relay" ] || systemd-run --quiet --collect --unit=pinproof-relay \
       --property=Type=forking sh "$D/relay" >/dev/null 2>&1
     while sh "$D/node.sh" dead-man && [ -f "$D/lease" ]; do sleep 10; done

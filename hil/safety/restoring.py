@@ -1,4 +1,4 @@
-"""Finishing what a dead run left on a node."""
+"""Undoing what a dead run left on a node."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _DEADLINE: Final = 600.0
 def restore_node(shell: Shell, *, root: str = "", force: bool = False) -> bool:
     """Undo all that a run left, compare, and take the journal away; whether there was anything.
 
-    Needs no facts, and no run's memory: the journal is on the node. May be called again and again.
-    ``force``: though a run holds the node that may be alive. Raises
+    Needs no facts, and nothing of that run but the journal on the node. May be called again and
+    again. ``force``: also where a run that may be alive holds the node. Raises
     :class:`hil.safety.NodeBusy` without it, :class:`hil.safety.NotRestored`, and what the shell
     raises.
     """
@@ -26,7 +26,7 @@ def restore_node(shell: Shell, *, root: str = "", force: bool = False) -> bool:
 
 
 def refuse_if_held(shell: Shell, *, root: str = "") -> None:
-    """Raises :class:`hil.safety.NodeBusy` where a run holds the node that may be alive."""
+    """Raises :class:`hil.safety.NodeBusy` where a run that may be alive holds the node."""
     first = shell.run(agent.status(root)).text.partition("\n")[0]
     if first.partition(" ")[0] == "held":
         raise NodeBusy(one_line(f"{shell.name}: this node is {_words(first)}"))
@@ -41,7 +41,7 @@ def left_by_a_run(shell: Shell, *, root: str = "") -> list[str]:
 
 
 def _words(line: str) -> str:
-    """A line of :func:`hil.safety.agent.status` in words; ``""`` where it says that nobody holds
+    """A line of :func:`hil.safety.agent.status` in words; ``""`` where it says that no run holds
     the node."""
     kind, _, rest = line.partition(" ")
     match kind:
@@ -58,5 +58,5 @@ def _words(line: str) -> str:
 
 
 def forget_node(shell: Shell, *, root: str = "") -> None:
-    """Take the node as it is: the journal goes, and what it could not restore stays."""
+    """Accept the node as it is: the journal is removed, and what it could not restore stays."""
     agent.check(shell.name, shell.run(agent.call(root, "forget"), deadline=_DEADLINE))

@@ -1,4 +1,4 @@
-"""What a user allowed beside a risk; risks themselves are those of :mod:`conformance.risk`."""
+"""What a user allows besides a risk; the risks are those of :mod:`conformance.risk`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from conformance.risk import risk_of as risk_of
 
 
 class Allow(Enum):
-    """What is done only where the user said so, for one node (``allow`` in the inventory)."""
+    """What is done only where the user allows it, for one node (``allow`` in the inventory)."""
 
-    FOREIGN_WORKLOADS = "foreign-workloads"  # disturb pods that are not ours
+    FOREIGN_WORKLOADS = "foreign-workloads"  # disturb pods of others
     STATIC_PODS = "static-pods"  # on a node with pods of others: the kubelet evicts those for them
     REBOOT = "reboot"

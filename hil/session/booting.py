@@ -1,4 +1,4 @@
-"""Booting a node: through the lab, which can make another machine of it, or by its own hand."""
+"""Booting a node: through the lab, which can make another machine of it, or by its own systemd."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def booter(address: NodeAddress, shell: Shell) -> Boot | None:
 def _by_lab(name: str, shell: Shell, machine: str) -> None:
     from hil import lab  # only a lab node needs QEMU's side of it
 
-    # Whoever boots a node in a scenario stops its kubelet next, and starts it when it is time to.
+    # A scenario that boots a node stops its kubelet next, and starts it at its own time.
     lab.reboot(name, spec=machine, kubelet=False, for_a_while=True)
     if isinstance(shell, NeedsKubelet):  # the lab looks over SSH
         _await_answer(shell, lambda _: True)
@@ -52,7 +52,7 @@ def _by_itself(shell: Shell, machine: str) -> None:
 
 
 def _await_answer(shell: Shell, right: Callable[[str], bool]) -> None:
-    """Until it answers, with the right boot id."""
+    """Wait until it answers, with a boot id that is ``right``."""
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
         time.sleep(_PAUSE)
@@ -106,7 +106,7 @@ def boot_as_before(
 
 def larger_spec(spec: str) -> str:
     """A description like ``spec`` with two physical cores more in every NUMA node and socket;
-    ``""`` where it is not one that this can be said of."""
+    ``""`` for any other text."""
     parts = spec.split("-")
     counts = {each[-1:]: each[:-1] for each in parts[:3]}
     if set(counts) != {"s", "n", "c"} or not all(each.isdecimal() for each in counts.values()):

@@ -1,7 +1,7 @@
 """Executor: changes and a script, in one round trip.
 
-What belongs here: the one door through which scenarios act on a node. Whoever holds a real node
-acts through its guard (:class:`GuardedExecutor`), which journals every change before it is made.
+What belongs here: the only way in which scenarios act on a node. On a real node that is its guard
+(:class:`GuardedExecutor`), which journals every change before it is made.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Executor(Protocol):
         made."""
 
     def assure(self) -> None:
-        """See that the node would restore itself if this run died. Raises what the shell raises,
+        """Check that the node would restore itself if this run died. Raises what the shell raises,
         and :class:`hil.safety.LeaseLost`."""
 
 

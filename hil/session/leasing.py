@@ -31,24 +31,24 @@ from hil.shell import (
 )
 from hil.transport import NodeAddress
 
-#: Seconds that a slow machine may take to forget our pods, once their manifests are gone.
+#: Seconds that a slow machine may take to forget the run's pods without their manifests.
 _SETTLE: Final = 120.0
-#: How many times as long as the slowest step they may take instead, where that is longer, and how
-#: many seconds at most.
+#: Instead they may take this many times the slowest round trip, where that is longer, up to this
+#: many seconds.
 _TIMES: Final = 5.0
 _LONGEST: Final = 900.0
 
 
 @dataclass(frozen=True, slots=True)
 class LeasedNode:
-    """A node that is ours."""
+    """A node that this run holds."""
 
     session: NodeSession
     guarded: Guarded
 
     def give_back(self) -> None:
-        """Take our pods away and restore it. Raises :class:`hil.safety.NotRestored` and what the
-        shell raises."""
+        """Remove the run's pods and restore the node. Raises :class:`hil.safety.NotRestored` and
+        what the shell raises."""
         left: list[str] = []
         try:
             self.session.pod_source.close()
@@ -66,7 +66,7 @@ class LeasedNode:
         try:
             self.guarded.leave(patience=patience)
         except NotRestored as error:
-            # A run that is ended while its node is off; the lab can switch it on.
+            # The run was ended while its node is off; the lab can switch it on.
             if not (isinstance(error.__cause__, NodeUnreachable) and self.session.in_lab):
                 raise
             try:
@@ -77,22 +77,22 @@ class LeasedNode:
 
 
 def claim(guarded: Guarded, pod_source: PodSource) -> None:
-    """Let the node know whose pods come to it, before one does."""
+    """Tell the node the namespace of the run's pods, before the first one comes."""
     if pod_source.namespace:
         guarded.change(OwnPods(pod_source.namespace))
 
 
 def require_same(before: NodeFacts, now: NodeFacts) -> None:
-    """Raises :class:`NodeUnfit` where undoing what a run before left has changed what the node was
-    asked: it would be judged by the configuration of that run."""
-    if _asked(before) != _asked(now):
+    """Raises :class:`NodeUnfit` where undoing what an earlier run left has changed the node's
+    facts: the node would be judged by the configuration of that run."""
+    if _compared(before) != _compared(now):
         raise NodeUnfit(
             f"{before.name}: a run before had left its kubelet or its CPUs changed; now that is "
             "undone: run this again"
         )
 
 
-def _asked(facts: NodeFacts) -> tuple[object, ...]:
+def _compared(facts: NodeFacts) -> tuple[object, ...]:
     kubelet = kubelet_of(facts)
     return facts.online, kubelet.version, kubelet.settings, kubelet.flags
 
@@ -106,9 +106,9 @@ def lease_node(
     image: Image,
     say: Callable[[str], None] = lambda _: None,
 ) -> LeasedNode:
-    """Take a node for a run; ``say`` gets what it is waited for. Raises
-    :class:`hil.shell.NodeUnfit`, :class:`hil.safety.NodeBusy` and what the shell and an API
-    server raise."""
+    """Take a node for a run; ``say`` gets what the run waits for. Raises
+    :class:`hil.shell.NodeUnfit`, :class:`hil.safety.NodeBusy` and what the shell and an API server
+    raise."""
     if risk >= Risk.KUBELET_RESTART:
         outlast_kubelet(shell)
     static = address.kubeconfig is None
@@ -117,7 +117,7 @@ def lease_node(
         try:
             stack.enter_context(guarded)
         except NotRestored:
-            # Pods that a run before left in the cluster may be what differs.
+            # Pods that an earlier run left in the cluster may be what differs.
             if not swept(address, facts):
                 raise
             stack.enter_context(guarded)
@@ -125,7 +125,7 @@ def lease_node(
             require_same(facts, gather(shell, paths=address.kubelet))
         if risk >= Risk.REBOOT and isinstance(shell, NeedsKubelet):
             shell.outlast_boot(PLACE)
-        # The lease is ours: what a run before left in the cluster may go.
+        # The lease is held: what an earlier run left in the cluster may be removed.
         pod_source = pod_source_for(address, facts, image)
         claim(guarded, pod_source)
         session = NodeSession(

@@ -1,10 +1,10 @@
 """A real node for one scenario (:class:`conformance.subject.NodeUnderTest`).
 
 What belongs here: which act a step is, and when its effects are seen. What never does: shell
-(:mod:`hil.session.scripts`), and what is made of a look (:mod:`hil.session.views`).
+(:mod:`hil.session.scripts`), and how an observation becomes a view (:mod:`hil.session.views`).
 
-A step is one round trip: changes, a wait on the node for its effect, and a look. Only where that
-look is not what is wanted yet, more round trips watch the node, each until something changes.
+A step is one round trip: changes, a wait on the node for its effect, and an observation. Until that
+shows what is wanted, more round trips watch the node, each until something changes.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ from topologies import Machine
 
 
 class RealNode:
-    """One scenario's node. It is down until the first ``Start``; where the kubelet runs already,
-    fresh and with the wanted configuration, that start is a look."""
+    """One scenario's node. It counts as down until the first ``Start``. Where the kubelet runs
+    already, fresh and with the wanted configuration, that start only observes it."""
 
     def __init__(
         self,
@@ -75,8 +75,8 @@ class RealNode:
         machines: Callable[[str], Machine] = topologies.machine,
         shaping: tuple[Change, ...] = (),
     ) -> None:
-        """``fresh``: the last look at a kubelet that is as a new one; ``None``: it is stopped and
-        its state removed at the first start, after the changes that ``shaping`` the machine."""
+        """``fresh``: the last observation of a kubelet that is as a new one; ``None``: the first
+        start makes the changes ``shaping``, stops the kubelet and removes its state."""
         self._machines = machines
         self._shaping = shaping
         #: The node, beyond this scenario.
@@ -130,11 +130,11 @@ class RealNode:
             case AwaitReconcile():
                 self._act(Act(f"sleep {2 * self.session.reconcile_period + 1:g}"))
             case _:
-                self._act(self._simple(step))
+                self._act(self._simple_act(step))
         if isinstance(step, DaemonReload | Reboot):
             self.session.assure()
 
-    def _simple(self, step: Step) -> Act:
+    def _simple_act(self, step: Step) -> Act:
         session, places = self.session, self.session.places
         match step:
             case RemoveState():
@@ -219,7 +219,7 @@ class RealNode:
         pod = self._pods.pop(name)
         session = self.session
         with lost(session.name):
-            # Nobody would ask a kubelet that is down.
+            # A kubelet that is down is not asked.
             changes = session.pod_source.delete(pod, force=force or not self._up)
         force, seconds = force and session.pod_source.static, session.patience.effect
         self._act(scripts.delete(pod, changes, up=self._up, force=force, seconds=seconds))
@@ -253,7 +253,7 @@ class RealNode:
 
     def view(self) -> View:
         """What can be seen now; see :class:`reference.view.View`. Raises :class:`SubjectUnable`
-        where the last step was to ask what cannot be asked."""
+        where the last step was to ask at a socket that cannot be read."""
         self._act(Act(ask=self._asking))
         return self._view()
 
@@ -279,7 +279,7 @@ class RealNode:
             seen,
             pods=shown,
             state_file=self.session.pod_source.as_stated(seen.state_file, self._config),
-            pod_resources=_asked(look.pod_resources, self._called, [*gone, *pods])
+            pod_resources=_reported_cpus(look.pod_resources, self._called, [*gone, *pods])
             if running and self._asking
             else None,
         )
@@ -302,8 +302,8 @@ class RealNode:
         )
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
-        """Watch until ``satisfied``, or until nothing more can come: the patience for an effect is
-        at its end, or the kubelet is down and nothing changes any more."""
+        """Watch until ``satisfied``, or until nothing more can change: the patience for an effect
+        is at its end, or the kubelet is down and has come to rest."""
         patience = self.session.patience
         deadline = time.monotonic() + self._patience_left()
         while True:
@@ -311,7 +311,7 @@ class RealNode:
             left = deadline - time.monotonic()
             if self._look is None or satisfied(view) or left <= 0:
                 return view
-            if self._asking:  # what it tells is no part of what can be watched
+            if self._asking:  # pin_changed does not watch the pod-resources socket
                 self._act(Act("sleep 1", ask=True))
                 continue
             seconds = max(1.0, min(left, patience.watch))
@@ -319,8 +319,8 @@ class RealNode:
             self._act(Act(goal=goal, seconds=seconds))
 
     def _patience_left(self) -> float:
-        """Seconds in which the last step's effects may still come. A step that has waited for them
-        itself, in vain, is not waited for as long again."""
+        """Seconds in which the last step's effects may still come. After a step that itself has
+        waited for them in vain, they get less time."""
         patience = self.session.patience
         if not self._up:
             return patience.rest
@@ -338,20 +338,20 @@ class RealNode:
         )
 
     def close(self) -> None:
-        """Take our pods away. May be called twice."""
+        """Remove the scenario's pods. May be called twice."""
         if self._closed:
             return
         self._closed = True
         self.session.give_back(self._config if self._up else None, [*self._pods.values()])
 
     def containers(self) -> tuple[ContainerObserved, ...]:
-        """Our containers, as last seen."""
+        """The scenario's containers, as last observed."""
         uids = {pod.uid for pod in self._pods.values()}
         seen = self._look.containers if self._look else ()
         return tuple(one for one in seen if one.uid in uids)
 
     def run(self, script: str) -> str:
-        """Run what is no step; what it wrote."""
+        """Run a script that is not a step; what it wrote."""
         self._act(Act(script))
         return self._look.notes.get("before", "") if self._look else ""
 
@@ -375,10 +375,10 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _asked(
+def _reported_cpus(
     found: PodResources | None, called: Mapping[str, tuple[str, str]], pods: list[Pod]
 ) -> dict[str, dict[str, CPUSet]]:
-    """Who holds which CPUs, as the kubelet said at its pod-resources socket. Raises
+    """Which container holds which CPUs, as the kubelet reports at its pod-resources socket. Raises
     :class:`SubjectUnable` where it could not be asked."""
     if found is None or found.why:
         why = found.why if found is not None else "it was not asked"

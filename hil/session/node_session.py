@@ -4,10 +4,10 @@ What belongs here: what is kept between scenarios (which configuration lies on t
 kubelet is as a new one), what a user allowed, and the round trip itself. What never does: the steps
 of one scenario (:mod:`hil.session.node`).
 
-A kubelet is as a new one when it runs with the wanted configuration, knows no pod of ours, and its
-state file has no entry. Scenarios that follow one another then share it, which saves its restart;
-their pods have uids of their own (:attr:`conformance.lockstep.LockstepNode`), because a kubelet
-remembers what a uid had asked for.
+A kubelet is as a new one when it runs with the wanted configuration, knows no pod of pinproof, and
+its state file has no entry. Scenarios that follow one another then share it, which saves its
+restart; their pods have uids of their own (:attr:`conformance.lockstep.LockstepNode`), because a
+kubelet remembers what a uid had requested.
 """
 
 from __future__ import annotations
@@ -58,10 +58,9 @@ class Patience:
 
 
 class NodeSession:
-    """A node with a kubelet whose policy is static, ours for a while.
-
-    ``executor`` act on it; ``boot`` is ``None`` where it must not be booted again, ``spec`` what
-    the lab made it as (``""``: it is no node of the lab). ``say`` gets what is waited for.
+    """A leased node with a kubelet whose policy is static. ``executor`` acts on it; ``boot`` is
+    ``None`` where it must not be booted again; ``spec`` is what the lab made it as (``""``: it is
+    not a node of the lab). ``say`` gets what the run waits for.
     """
 
     def __init__(
@@ -110,7 +109,7 @@ class NodeSession:
         self._process: Process | None = None
         self.others = Others(self.places.socket)
         self._was_cut = False
-        #: A scenario has put a file there that its release may not have written so.
+        #: A scenario has written a state file that the kubelet's release might not write so.
         self._state_is_written = False
         self._leaving: tuple[Pod, ...] = ()
 
@@ -139,21 +138,22 @@ class NodeSession:
             raise SubjectUnable(f"restarts the kubelet: {self._stays_up}")
 
     def require_room(self, pod: Pod, seen: Observation | None) -> None:
-        """A static pod evicts others' pods to have room; any other is refused without."""
+        """Raise :class:`SubjectUnable` without room: a static pod would evict others' pods, another
+        pod would be rejected."""
         if seen is None:
             return
         capacity = 1000 * len(seen.online) - reserved_milli_cpus(self.own_config)
         try:
-            everybody = self.pod_source.all_pods(seen.pods)
-            if everybody:
-                refuse_if_crowded(pod, everybody, capacity, static=self.pod_source.static)
+            pods_text = self.pod_source.all_pods(seen.pods)
+            if pods_text:
+                refuse_if_crowded(pod, pods_text, capacity, static=self.pod_source.static)
         except NodeError as error:
             raise SubjectUnable(str(error)) from error
 
     def fresh(self, config: KubeletConfig) -> Observation | None:
-        """The look at a kubelet that is as a new one with this configuration; ``None`` where it
-        has to be stopped and started for that. Raises :class:`SubjectUnable` where it may not be,
-        and :class:`SubjectSetupError` where the node holds pinned pods of others."""
+        """The observation of a kubelet that is as a new one with this configuration; ``None`` where
+        it has to be stopped and started for that. Raises :class:`SubjectUnable` where it may not
+        be, and :class:`SubjectSetupError` where the node holds pinned pods of others."""
         if self._state_is_written:
             return None
         if config != self._present or self._last is None:
@@ -188,7 +188,7 @@ class NodeSession:
             self.distribution.start(self.facts),
             pods,
             self.patience.start,
-            # Only a kubelet that lists its pods tells of one that it rejects.
+            # Only a kubelet that lists its pods shows one that it rejects.
             awaited=self.pod_source.static or bool(self.places.pods_url),
         )
         stop = self.distribution.stop(self.facts)
@@ -203,7 +203,7 @@ class NodeSession:
         if config != self._present and not self._fixed:
             changes += self.distribution.configure(self.facts, config)
             self._present = config
-        # What lay there before this run is the guard's to sweep, not ours.
+        # The guard sweeps what lay there before this run.
         left = [*sorted(self._brought)] if clean and not pods else []
         files = [self.places.state_file, *left] if clean else []
         remove = f"rm -f {' '.join(map(quote, files))}" if files else ""
@@ -215,8 +215,8 @@ class NodeSession:
         return Act(f"{self.distribution.kill(self.facts)}\n{stop}" if kill else stop)
 
     def give_back(self, config: KubeletConfig | None, pods: Sequence[Pod]) -> None:
-        """A scenario is over: its pods go, at the latest with the next one's beginning. ``config``
-        is what a kubelet that runs has."""
+        """End a scenario: its pods are removed, at the latest when the next one begins. ``config``
+        is that of the running kubelet."""
         self.scenarios += 1
         self._last = None
         if self._booted_as != self._spec:
@@ -225,7 +225,7 @@ class NodeSession:
         if self._offline:
             config = None
         if config is not None:
-            # The next scenario may restart the kubelet anyway, and nobody waits for them to go.
+            # The next scenario may restart the kubelet anyway: their end is not waited for.
             self._leaving = tuple(pods)
             return
         self._present = None
@@ -240,11 +240,12 @@ class NodeSession:
             return tuple(one for pod in pods for one in self.pod_source.delete(pod, force=force))
 
     def _remove(self, pods: tuple[Pod, ...]) -> Observation:
-        """Take pods away from a kubelet that runs, and wait until it has forgotten them."""
+        """Remove pods from a kubelet that runs, and wait until it has forgotten them."""
         self._leaving = ()
+        uids = quote("|".join(pod.uid for pod in pods))
         script = (
             'pin_none() { [ -z "$(pin_ours)" ] && pin_empty; }\n'
-            f"pin_empty() {{ ! grep -qsE {quote(_uids(pods))} {quote(self.places.state_file)}; }}"
+            f"pin_empty() {{ ! grep -qsE {uids} {quote(self.places.state_file)}; }}"
         )
         changes = self._without(pods, force=False)
         return self.act(Act(script, changes, goal="pin_none", seconds=self.patience.effect))
@@ -297,7 +298,7 @@ class NodeSession:
         return bool(self._spec) and self._boot is not None
 
     def switch_on(self) -> None:
-        """Boot a node of the lab as what it was made, whatever state it is in. Raises
+        """Boot a node of the lab as the machine that it was made as, whatever its state. Raises
         :class:`SubjectLostError`."""
         self._boot_as(self._spec)
 
@@ -306,12 +307,12 @@ class NodeSession:
         with lost(self.name):
             self._boot(spec)
         self._booted_as = spec or self._booted_as
-        self._process = None  # its number, and its time since boot, may come again
+        self._process = None  # another process may have its number and start time
         self.others.boots()
         self._offline = CPUSet()  # a boot brings every CPU online
 
     def assure(self) -> None:
-        """See that the node would restore itself if this run died now: what was just done to it
+        """Check that the node would restore itself if this run died now: what was just done to it
         may have ended its dead-man timer. Raises :class:`SubjectLostError`."""
         with lost(self.name):
             self._executor.assure()
@@ -319,7 +320,7 @@ class NodeSession:
     # ---- the round trip -------------------------------------------------------------------
 
     def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:
-        """Carry an act out, wait for its goal, and look: one round trip.
+        """Carry an act out, wait for its goal, and observe: one round trip.
 
         Raises :class:`SubjectLostError` where the node could not be reached or the script failed.
         """
@@ -334,7 +335,7 @@ class NodeSession:
             ask=act.ask,
             log=2 if log else 1,
         )
-        # Beyond what the script waits by itself, a slow node needs time for the look.
+        # Beyond what the script waits by itself, a slow node needs time for the observation.
         deadline = act.seconds + 120.0
         self.others.will(act.changes)
         for change in act.changes:
@@ -352,7 +353,7 @@ class NodeSession:
                     script, *act.changes, deadline=deadline, reads=not act.script.strip()
                 )
             except NodeUnreachable as error:
-                raise self._cut(error) from error
+                raise self._connection_error(error) from error
             seen = read_observation(done.text, mark)
             self._process = seen.process
             self.slowest = max(self.slowest, time.monotonic() - began)
@@ -369,8 +370,8 @@ class NodeSession:
         with lost(self.name):
             return scripts.read_texts(self._ask(scripts.texts(self.places.root_dir, names)))
 
-    def _cut(self, error: NodeUnreachable) -> NodeError:
-        """Why the connection broke: whoever boots a node cuts it first."""
+    def _connection_error(self, error: NodeUnreachable) -> NodeError:
+        """Why the connection broke: a boot of the node is one reason."""
         before, patience = self.others.boot, self.patience.cut
         if not before or self._was_cut:
             return error
@@ -411,10 +412,6 @@ def _why_not_fresh(seen: Observation) -> str:
 def cpus_of(machine: Machine) -> CPUSet:
     """The CPUs that are online on a machine."""
     return CPUSet(info_of(machine.tree, release=NEWEST).cpu_topology().details)
-
-
-def _uids(pods: Sequence[Pod]) -> str:
-    return "|".join(pod.uid for pod in pods) or "no uid at all"
 
 
 def salt() -> str:

@@ -1,11 +1,11 @@
-"""What somebody else does on a node while it is ours. Pure.
+"""What others do on a node while this run holds it. Pure.
 
-What belongs here: what this run expects of a node beside what its scenarios judge, and the deed
-that a look shows. What never does: the kubelet's unit (:func:`hil.session.views.another_hand`).
+What belongs here: what this run expects of a node beside what its scenarios judge, and changes by
+others. What never does: the kubelet's unit (:func:`hil.session.views.another_hand`).
 
-A kubelet replaces its state file and removes it in no release. It writes no configuration, it
-switches no CPU, and it starts no runtime. So whatever of that has changed, and was not changed by
-this run, says nothing about the kubelet.
+A kubelet replaces its state file and removes it in no release. It writes no configuration, switches
+no CPU, and starts no runtime. So a change of these that this run did not make says nothing of the
+kubelet.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SAME: Final = "A cpuset that another program writes into a container's cgroup lo
 
 
 class Others:
-    """One node's expectations, from look to look. ``socket`` is the runtime's."""
+    """What is expected of one node, over its observations. ``socket`` is the runtime's."""
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
@@ -34,7 +34,7 @@ class Others:
         self._state_of = ""
 
     def will(self, changes: Iterable[Change]) -> None:
-        """Changes that this run makes from here on."""
+        """Expect these changes: this run makes them now."""
         for change in changes:
             match change:
                 case SetOnline(cpu, online) if self._online is not None:
@@ -45,7 +45,7 @@ class Others:
                     self._files.pop(path.rpartition("/")[0], None)
 
     def boots(self) -> None:
-        """Nothing is as it was: this run has booted the node."""
+        """Expect nothing: this run has booted the node."""
         self.boot, self._online, self._state_of = "", None, ""
         self._files.clear()
 
@@ -54,8 +54,8 @@ class Others:
         self._files.pop(self._socket, None)
 
     def deed(self, seen: Observation) -> str:
-        """What somebody else has done, in words; ``""`` where nobody did anything. What the look
-        shows for the first time is expected from now on."""
+        """What others have done, in words; ``""``: nothing. What the observation shows for the
+        first time is expected from now on."""
         deeds = (
             self._booted(seen),
             self._switched(seen),
@@ -82,7 +82,7 @@ class Others:
         return f"{_cpus(come)} brought online by another hand" if come else ""
 
     def _removed_state(self, seen: Observation) -> str:
-        """While one process of the kubelet runs."""
+        """Seen only while one process of the kubelet runs."""
         runs = seen.service.invocation if seen.service.running else ""
         if seen.state_file is not None:
             self._state_of = runs

@@ -18,17 +18,17 @@ from hil.shell import NodeUnfit
 from reference import CPUSet
 from reference.steps import Kind, Pod, RestartPolicy
 
-#: With which lines kubelets of any release end; for ``grep -E``.
+#: The last lines of kubelets of any release; for ``grep -E``.
 _FATAL_LINES: Final = "^F[0-9]{4} |^Error|^panic|[Ff]ailed to (start Con|run [Kk])|command failed"
 
-#: Once the kubelet is down: no container of ours outlives the scenario that it was made for.
+#: Once the kubelet is down: no container outlives the scenario that it was made for.
 KILL_TASKS: Final = "\npin_tasks | while read -r pin_n pin_d; do kill -9 $pin_n; done"
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Changes, then ``script``, then a wait for ``goal`` of at most ``seconds``; ``ask``: the look
-    that follows asks at the pod-resources socket too."""
+    """Changes, then ``script``, then a wait for ``goal`` of at most ``seconds``; ``ask``: the
+    observation that follows asks at the pod-resources socket too."""
 
     script: str = ""
     changes: tuple[Change, ...] = ()
@@ -55,9 +55,9 @@ def start(
     *,
     awaited: bool = True,
 ) -> Act:
-    """Start the kubelet: it is up once its CPU manager is (the device manager's socket comes after
-    it, ``cm/container_manager_linux.go``), it lists its pods, and those run or were refused; or it
-    has given up. Containers of pods that are gone must be gone as well."""
+    """Start the kubelet, and wait until it is up or has given up. It is up once its CPU manager is
+    (the device manager's socket comes after it, ``cm/container_manager_linux.go``), it lists its
+    pods, and those run or were refused. Containers of deleted pods must be gone as well."""
     socket = quote(f"{places.root_dir}/device-plugins/kubelet.sock")
     wanted = "".join(
         f" && pin_started {quote(pod.uid)} {pod_tasks(pod)}" for pod in pods if awaited
@@ -141,11 +141,11 @@ def tamper_quota(places: Places, container: ContainerObserved, quota: int) -> Ac
 def kill_container(
     container: ContainerObserved, pod: Pod, seconds: float, *, kubelet_runs: bool
 ) -> Act:
-    """SIGKILL for its first process; wait until another runs, if another is to."""
+    """SIGKILL for its first process; wait until it runs again, if it is restarted."""
     killed = next((one for one in pod.containers if one.name == container.name), None)
     policy = pod.restart_policy_of(killed) if killed else RestartPolicy.ALWAYS
-    again = kubelet_runs and policy is not RestartPolicy.NEVER
-    runs = f" &&\n  pin_running {quote(pod.uid)} {pod_tasks(pod)}" if again else ""
+    restarts = kubelet_runs and policy is not RestartPolicy.NEVER
+    runs = f" &&\n  pin_running {quote(pod.uid)} {pod_tasks(pod)}" if restarts else ""
     script = f"""
 kill -9 {container.pid}
 pin_again() {{ [ ! -d /proc/{container.pid} ]{runs}; }}

@@ -30,7 +30,7 @@ class Refusal:
 
 
 def refusal(look: Observation) -> Refusal:
-    """Why the kubelet that this look shows gave up, from its own last lines."""
+    """Why the kubelet that this observation shows gave up, from its own last lines."""
     lines = look.log.splitlines()
     errors = [line for line in lines if klog.is_error(line)]
     code, status = look.ended or (look.service.exit_code, look.service.exit_status)
@@ -40,8 +40,8 @@ def refusal(look: Observation) -> Refusal:
 
 
 def end_of(look: Observation) -> Refusal:
-    """How a kubelet ended that had run. The signal comes first: an error line may have been the
-    last one for long, so it is called no more than that."""
+    """How a kubelet ended that had run. The signal comes first. The last error line may be old, so
+    it is called only that."""
     found = refusal(look)
     parts = [_ended(look.service) if look.service.exit_code != "exited" else ""]
     parts += [f"its last error line: {found.error}" if found.error else ""]
@@ -49,11 +49,11 @@ def end_of(look: Observation) -> Refusal:
 
 
 def another_hand(service: ServiceState, invocation: str) -> str:
-    """What somebody else did to a kubelet that was left running as ``invocation``; ``""`` where
-    nobody did.
+    """What another program did to a kubelet that was left running as ``invocation``; ``""``:
+    nothing.
 
     systemd calls a unit inactive that was stopped or ended with success, and failed or activating
-    one that ended by itself. Of the restarts that it makes itself it counts each (``NRestarts``).
+    one that ended by itself. It counts each restart that it makes itself (``NRestarts``).
     """
     if service.active in ("inactive", "deactivating"):
         ended = _ended(service)
@@ -67,15 +67,15 @@ def another_hand(service: ServiceState, invocation: str) -> str:
     return ""
 
 
-#: For which a kubelet lets a container wait that has no image.
+#: Reasons for which a kubelet lets a container without an image wait.
 _NO_IMAGE: Final = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
 )
 
 
 def without_image(look: Observation, pods: Collection[Pod]) -> str:
-    """Which of our pods cannot run because its image is not to be had on the node, in words;
-    ``""`` where none is. A kubelet has taken its CPUs by then, and no container shows them."""
+    """Which of the scenario's pods cannot run because the node cannot get its image, in words;
+    ``""``: none. The kubelet has already assigned its CPUs, and no container shows them."""
     ours = {pod.uid: pod.name for pod in pods}
     for status in _listed(look):
         for container, reason in status.waits.items():
@@ -111,9 +111,8 @@ def _ended(service: ServiceState) -> str:
 def view_of(
     look: Observation, pods: Collection[Pod], *, running: bool, refused: Refusal | None = None
 ) -> View:
-    """The view: ``pods`` are ours, of several with one name the last one is the one that is shown;
-    ``running`` is whether the kubelet is up by our own account (a kubelet that its service manager
-    starts again and again is not)."""
+    """The view: ``pods`` are the scenario's; of several with one name the last one is shown.
+    ``running`` is whether the scenario has the kubelet up (one in a crash loop is not)."""
     names = {pod.uid: pod.name for pod in pods}
     order = {uid: place for place, uid in enumerate(names)}
     shared, entries = parse_leniently(look.state_file)
@@ -142,7 +141,7 @@ def view_of(
 def cpus_by_pod(
     pod_resources: PodResources, called: Mapping[str, tuple[str, str]], pods: Collection[Pod]
 ) -> dict[str, dict[str, CPUSet]]:
-    """What the kubelet tells of ``pods``, by their names. ``called``: by uid, namespace and name
+    """What the kubelet reports of ``pods``, by their names. ``called``: by uid, namespace and name
     of each pod that was ever seen to run; a namespace that is not known (``""``) may be any."""
     names = {called[pod.uid]: pod.name for pod in pods if pod.uid in called}
     found = by_own_names(pod_resources.pods, names)
@@ -170,9 +169,9 @@ def _pods(look: Observation, pods: Collection[Pod]) -> dict[str, PodView]:
 
 
 def _pod(pod: Pod, status: PodStatus | None, running: Collection[tuple[str, str]]) -> PodView:
-    """The kubelet's own phase follows the runtime by up to a second, so a pod runs as soon as the
-    runtime runs all of it. Where containers may end for good, its word counts as well. A pod that
-    it refused has a reason, one that ended has none."""
+    """The kubelet's own phase follows the runtime by up to a second, so a pod counts as running as
+    soon as the runtime runs all of it. Where containers may end, the kubelet's phase counts as
+    well. A pod that it refused has a reason, one that ended has none."""
     if status is None:
         return PodView(Phase.PENDING)
     if status.phase == "Failed" and status.reason:

@@ -1,4 +1,4 @@
-"""Saying what a node is waited for, while nothing else can be seen of a run."""
+"""Says what a run waits for on a node, while it shows nothing else."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Final
 
-#: Seconds of silence before it is said, and then between one time and the next.
+#: Seconds of silence before the first message, and between messages.
 FIRST: Final = 4.0
 NEXT: Final = 30.0
 
 
 class Waiting:
     """Says through ``say`` that the node ``name`` is waited for: after ``first`` seconds, then
-    every ``next_`` seconds. ``step`` is what set off what is waited for."""
+    every ``next_`` seconds. ``step`` is the step that the wait is for."""
 
     def __init__(
         self, name: str, say: Callable[[str], None], *, first: float = FIRST, next_: float = NEXT
@@ -26,7 +26,7 @@ class Waiting:
 
     @contextlib.contextmanager
     def at_most(self, seconds: float) -> Iterator[None]:
-        """While something may take this long."""
+        """Say so while the block runs, which may take this long."""
         over = threading.Event()
         thread = threading.Thread(target=self._repeat, args=(over, seconds), daemon=True)
         thread.start()

@@ -1,4 +1,4 @@
-"""One bounded run of a script, whatever leads to the node.
+"""One bounded run of a script, on any way to the node.
 
 What belongs here: deadline, limit, and that nothing keeps running. What never does: how bytes get
 to the node and back (:mod:`hil.transport.ssh`, :mod:`hil.transport.local`).
@@ -15,7 +15,7 @@ from hil.transport.supervised import GIVE_SUDO, Sudo, Supervised
 
 
 class Talk(Protocol):
-    """A script that runs, both ways of its conversation at once, so that neither side waits for the
+    """A running script that is written to and read from at once, so that neither side waits for the
     other for ever. ``out`` and ``aside`` are its stdout and stderr so far."""
 
     out: bytearray
@@ -31,17 +31,17 @@ class Talk(Protocol):
         """Whether it ended by itself before ``end`` (of ``time.monotonic``)."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
 
 
 T = TypeVar("T", bound=Talk)
 
 
 class BoundedShell(Generic[T]):
-    """What every :class:`hil.shell.Shell` that reaches a node shares. ``root``: scripts are not to
-    run as anybody else. ``sudo``: how they become root. Scripts may run from several threads."""
+    """What every :class:`hil.shell.Shell` that reaches a node shares. ``root``: scripts must run as
+    root. ``sudo``: how they become root. Scripts may run from several threads."""
 
-    #: What is said to a login that is not root.
+    #: The error for a login that is not root.
     no_root = GIVE_SUDO
 
     def __init__(self, name: str, *, root: bool, sudo: Sudo | None = None) -> None:
@@ -60,13 +60,13 @@ class BoundedShell(Generic[T]):
         limit: int = LIMIT,
     ) -> Done:
         run = Supervised.of(script, deadline, root=self._root, sudo=self._sudo)
-        return self._ended(run, stdin, limit)
+        return self._run_bounded(run, stdin, limit)
 
-    def _ended(self, run: Supervised, stdin: bytes = b"", limit: int = LIMIT) -> Done:
+    def _run_bounded(self, run: Supervised, stdin: bytes = b"", limit: int = LIMIT) -> Done:
         with self._lock:
             self.trips += 1
         deadline = run.deadline
-        talk = self._began(run, run.before + stdin, limit)
+        talk = self._start(run, run.before + stdin, limit)
         finished = False
         try:
             finished = talk.until(time.monotonic() + deadline)
@@ -81,14 +81,14 @@ class BoundedShell(Generic[T]):
         return self._done(run, talk)
 
     def _done(self, run: Supervised, talk: T) -> Done:
-        """What it came to. Raises :class:`hil.shell.NodeUnfit`."""
+        """The result. Raises :class:`hil.shell.NodeUnfit`."""
         out, aside = bytes(talk.out), bytes(talk.aside)
         return run.done(talk.status, out, aside, node=self.name, no_root=self.no_root)
 
     def close(self) -> None:
         """As :meth:`hil.shell.Shell.close`."""
 
-    def _began(self, run: Supervised, stdin: bytes, limit: int) -> T:
+    def _start(self, run: Supervised, stdin: bytes, limit: int) -> T:
         """Start it. Raises :class:`hil.shell.NodeUnreachable`."""
         raise NotImplementedError
 

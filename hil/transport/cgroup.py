@@ -1,6 +1,6 @@
 """Out of a pod's cgroup, into that of the host's first process.
 
-In the pod's own cgroup a script would end with the pod, and so would what restores the node.
+In the pod's own cgroup, a script and the node's agent would end with the pod.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 def leaving(first: str = "1", said: str = "") -> str:
     """Words of a shell on the node, which move process ``$q`` to the cgroup of process ``first``,
-    in every hierarchy. Where that does not succeed, they say so behind ``said``, and exit."""
+    in every hierarchy. Where that fails, they print so after ``said``, and exit."""
     return (
         "while IFS=: read -r h c d; do case $c in "
         "'') m=; [ -e /sys/fs/cgroup/cgroup.procs ] || m=/unified ;; "

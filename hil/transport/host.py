@@ -1,4 +1,4 @@
-"""A shell on the host of a container: what a pod certifies its own node by.
+"""A shell on the host of a container, with which a pod certifies its own node.
 
 What belongs here: how a script gets from the container to the host. What never does: how it runs
 there (:mod:`hil.transport.local`).
@@ -34,7 +34,7 @@ class HostShell(LocalShell):
     def __init__(self, name: str, first: int = 1) -> None:
         super().__init__(name, require_root=True)
         self._first = str(first)
-        # What may not be read is said by the first script.
+        # Where this cannot be read, the first script says so.
         with contextlib.suppress(OSError):
             if Path(f"/proc/{first}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink():
                 raise NodeUsageError(

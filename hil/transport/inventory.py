@@ -65,7 +65,7 @@ _FORMS: Final = f"ssh://user@host:port, {KUBE}NODE, {LOCAL}, {HOST}"
 #: The name by which the password of ``--ask-sudo-password`` is kept (:mod:`conformance.secret`).
 SUDO_PASSWORD: Final = "sudo"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
-#: What the API takes for a namespace, and for a node.
+#: The API's forms of a namespace's and of a node's name.
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(rf"(?=.{{1,253}}$){_LABEL.pattern}(\.{_LABEL.pattern})*", re.ASCII)
 _TABLE: Final = re.compile(r"\s*\[\[\s*node\s*\]\]")
@@ -74,8 +74,8 @@ _LARGEST: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """One node of an inventory: see the module. ``identity`` and ``jump`` are empty where nothing
-    was said, ``known_hosts`` and ``kubeconfig`` ``None``."""
+    """One node of an inventory: see the module. ``identity`` and ``jump`` are empty where none is
+    given, ``known_hosts`` and ``kubeconfig`` ``None``."""
 
     name: str
     url: str
@@ -94,7 +94,7 @@ class NodeAddress:
     kubelet: KubeletPaths = NOT_SAID
 
 
-#: ``distribution`` is a key of the node, and is kept with what is said of its kubelet.
+#: ``distribution`` is a key of the node, and is kept in :class:`KubeletPaths`.
 _KEYS: Final = frozenset(field.name for field in fields(NodeAddress)) | {"distribution"}
 
 
@@ -118,8 +118,7 @@ def nodes(text: str) -> list[NodeAddress]:
 
 
 def connect(address: NodeAddress) -> Shell:
-    """A shell on the node; its connection stands. Raises
-    :class:`hil.shell.NodeUnreachable`,
+    """A shell on the node, connected. Raises :class:`hil.shell.NodeUnreachable`,
     :class:`hil.shell.NodeUnfit` (not root, and no sudo; a wrong password),
     :class:`hil.shell.NodeUsageError`."""
     if address.url == HOST:
@@ -197,9 +196,9 @@ T = TypeVar("T")
 
 
 def each(addresses: Sequence[NodeAddress], work: Callable[[NodeAddress], T]) -> list[T | NodeError]:
-    """What ``work`` makes of each, in their order: a thread for each, since all of them wait most
-    of the time. A :class:`NodeError` it raised is its result, so that one node's trouble is not the
-    others'. Anything else is raised once all have ended."""
+    """The result of ``work`` for each, in their order: a thread for each, since all of them wait
+    most of the time. A :class:`NodeError` is the result of its node, and does not end the others.
+    Any other error is raised once all have ended."""
 
     def one(address: NodeAddress) -> T | NodeError:
         try:
@@ -361,7 +360,7 @@ class _Reader:
         return NodeUsageError(f"{one_line(at)}: {one_line(key)}: {one_line(reason)}")
 
     def _line(self, key: str, *, top: bool) -> int:
-        """Where a key is; tomllib tells of no places. For a missing key, where its table is."""
+        """The line of a key, which tomllib does not give. For a missing key, that of its table."""
         starts = [number for number, line in enumerate(self._lines, 1) if _TABLE.match(line)]
         first = starts[self._index] if not top and self._index < len(starts) else 0
         later = [number for number in starts if number > first] if not top else []

@@ -1,4 +1,4 @@
-"""A shell on this host: what a node is reached by that we sit on, and what tests use."""
+"""A shell on this host: for the node that pinproof runs on, and for tests."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _CHUNK: Final = 1 << 16
 
 
 class LocalShell(BoundedShell["Talk"]):
-    """:class:`hil.shell.Shell` on this host, as whoever we are.
+    """:class:`hil.shell.Shell` on this host, as the user of this process.
 
-    ``environment`` is added to ours for every script; ``require_root`` refuses to be anybody else
-    (:class:`hil.shell.NodeUnfit`).
+    ``environment`` is added to this process's for every script; ``require_root`` refuses other
+    users (:class:`hil.shell.NodeUnfit`).
     """
 
     no_root = "pinproof runs as {user}, not root: run pinproof itself as root"
@@ -37,7 +37,7 @@ class LocalShell(BoundedShell["Talk"]):
         super().__init__(name, root=require_root)
         self._environment = {**os.environ, **(environment or {})}
 
-    def _began(self, run: Supervised, stdin: bytes, limit: int) -> Talk:
+    def _start(self, run: Supervised, stdin: bytes, limit: int) -> Talk:
         try:
             process = subprocess.Popen(
                 self._arguments(run),
@@ -55,7 +55,8 @@ class LocalShell(BoundedShell["Talk"]):
         return run.arguments(os.getpid())
 
     def _kill(self, run: Supervised, talk: Talk) -> None:
-        """The script's session first: its supervisor then goes by itself, and takes the watcher."""
+        """Kill the script's session first: its supervisor then ends by itself, and ends the
+        watcher."""
         if command := run.killing(bytes(talk.out)):
             subprocess.run(
                 ["/bin/sh", "-c", command], check=False, stderr=subprocess.DEVNULL, timeout=10

@@ -1,9 +1,9 @@
-"""The route to a node: what an address, the user's words and ``~/.ssh/config`` come to together.
+"""The route to a node: what results from an address, the user's options and ``~/.ssh/config``.
 
-What belongs here: whom to ask, as whom, with which keys, over which hosts in between. What never
-does: asking. The user's own words go before the configuration file's; of that, ``HostName``,
-``User``, ``Port``, ``IdentityFile``, ``UserKnownHostsFile`` and ``ProxyJump`` are honoured.
-``StrictHostKeyChecking`` is not: a key is known, or there is no connection.
+What belongs here: host, user, keys and the hosts in between. What never does: connecting. The
+user's options override the configuration file; of that, ``HostName``, ``User``, ``Port``,
+``IdentityFile``, ``UserKnownHostsFile`` and ``ProxyJump`` are honoured. ``StrictHostKeyChecking``
+is not: a key is known, or there is no connection.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _CONNECT: Final = 20.0
 _CHUNK: Final = 1 << 15
-#: A channel tells of what it receives, not of room to send: that is looked for this often.
+#: A channel signals what it receives, but not room to send: that is checked this often.
 _LOOK: Final = 0.02
 #: Seconds without output after the exit status.
 _SILENCE: Final = 0.5
@@ -65,11 +65,11 @@ class SSHShell(BoundedShell["_Talk"]):
             self._drop()
 
     def prove_password(self) -> None:
-        """Whether sudo takes the password, by one attempt; nothing where there is none. Raises
-        :class:`hil.shell.NodeUnfit`."""
+        """Check that sudo takes the password, with one attempt; do nothing without a password.
+        Raises :class:`hil.shell.NodeUnfit`."""
         if self._sudo is not None and self._sudo.password is not None:
-            once = replace(self._sudo, anew=True)
-            self._ended(Supervised.of(":", DEADLINE, root=True, sudo=once))
+            once = replace(self._sudo, asks_again=True)
+            self._run_bounded(Supervised.of(":", DEADLINE, root=True, sudo=once))
 
     def connect(self) -> paramiko.Transport:
         """The connection, made where there is none; raises :class:`NodeUnreachable`."""
@@ -90,9 +90,9 @@ class SSHShell(BoundedShell["_Talk"]):
             try:
                 transport = self._login(hop, transport)
             except CaptureError as error:
-                raise self._gone(error.source, error.reason) from error
+                raise self._unreachable(error.source, error.reason) from error
         assert transport is not None
-        answered_by_whoever_sends(transport)
+        close_by_sender_only(transport)
         return transport
 
     def _login(self, hop: Hop, through: paramiko.Transport | None) -> paramiko.Transport:
@@ -130,7 +130,7 @@ class SSHShell(BoundedShell["_Talk"]):
             last = self._hops[len(self._clients) - 1]
             raise CaptureError(str(last), failed_jump(error, str(hop))) from error
 
-    def _gone(
+    def _unreachable(
         self, where: str, reason: str, broken: paramiko.Transport | None = None
     ) -> NodeUnreachable:
         """``broken``: this connection is dropped, not one that another thread has made since."""
@@ -139,7 +139,7 @@ class SSHShell(BoundedShell["_Talk"]):
         at = f" ({where})" if self.name not in where else ""
         return NodeUnreachable(f"{self.name}{at}: {one_line(reason)}")
 
-    def _began(self, run: Supervised, stdin: bytes, limit: int) -> _Talk:
+    def _start(self, run: Supervised, stdin: bytes, limit: int) -> _Talk:
         import paramiko
 
         transport = self.connect()
@@ -149,17 +149,17 @@ class SSHShell(BoundedShell["_Talk"]):
                 channel = transport.open_session(timeout=self._patience)
                 channel.exec_command(run.command())
         except paramiko.ChannelException as error:
-            # This one is refused (MaxSessions), and what runs on the connection goes on.
+            # Only this channel is refused (MaxSessions); what runs on the connection goes on.
             said = failed_request(error, late=False, patience=self._patience)
             raise NodeUnreachable(f"{self.name}: {one_line(said)}") from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             said = failed_request(error, late=over.passed, patience=self._patience)
             with self._lock:
-                raise self._gone(self.name, said, transport) from error
+                raise self._unreachable(self.name, said, transport) from error
         return _Talk(self.name, channel, stdin, limit, patience=self._patience)
 
     def _kill(self, run: Supervised, talk: _Talk) -> None:
-        """On a second channel; where that cannot be had, the watcher on the node does it."""
+        """On a second channel; where none opens, the watcher on the node does it."""
         import paramiko
 
         transport = talk.channel.get_transport()
@@ -177,9 +177,8 @@ class SSHShell(BoundedShell["_Talk"]):
             talk.channel.status_event.wait(_AFTER)
 
 
-def answered_by_whoever_sends(transport: paramiko.Transport) -> None:
-    """A channel that the other side closes ends; whoever sends on it closes it, and nobody else.
-
+def close_by_sender_only(transport: paramiko.Transport) -> None:
+    """A channel that the other side closes ends, and only the thread that sends on it closes it.
     Otherwise paramiko's thread answers at once, while a message that another thread made before is
     not sent yet. sshd ends the whole connection, with all its scripts, for a message on a channel
     that is gone (paramiko issues 1115 and 1705).
@@ -219,10 +218,10 @@ class _Talk:
         self._limit = limit
         self._left = memoryview(stdin)
         self._sending = True
-        self._heard = time.monotonic()
+        self._last_output = time.monotonic()
         self._exited = False
         # Not channel.fileno(): paramiko's thread may write to that pipe when it is closed, and its
-        # number is another file's by then (paramiko issue 2271).
+        # number may be another file's then (paramiko issue 2271).
         self._came = threading.Event()
         channel.in_buffer.set_event(self._came)
         channel.in_stderr_buffer.set_event(self._came)
@@ -247,7 +246,7 @@ class _Talk:
                 if left <= 0:
                     return False
                 if self._waited(min(left, _LOOK if self._sending else _SILENCE / 2)):
-                    self._heard = self._answered = time.monotonic()
+                    self._last_output = self._answered = time.monotonic()
                 self._receive()
                 self._send()
                 self._require_an_answer()
@@ -264,8 +263,8 @@ class _Talk:
         return there or self._came.wait(seconds)
 
     def _require_an_answer(self) -> None:
-        """A script may be silent for long; its first word comes at once, and its server answers at
-        any time. Raises :class:`NodeTimeout` and :class:`NodeUnreachable`."""
+        """A script may be silent for long; its first output comes at once, and its server answers
+        at any time. Raises :class:`NodeTimeout` and :class:`NodeUnreachable`."""
         now, most = time.monotonic(), 1.25 * self._patience
         if not self.out and not self._exited and now - self._begun > most:
             raise NodeTimeout(f"{self.name}: the SSH server did not begin a command in {most:g} s")
@@ -280,17 +279,17 @@ class _Talk:
         self._answered = time.monotonic()
 
     def _ended(self) -> bool:
-        """All was read, and there will be no more. The exit status may come before the last of
-        the output; and what left the script's session on purpose may hold its stdout for ever: so
-        silence after the exit status ends it, too."""
+        """Whether all output was read. The exit status may come before the last of the output, and
+        a process that left the script's session may hold its stdout for ever. So silence after the
+        exit status is the end, too."""
         channel = self.channel
         if channel.recv_ready() or channel.recv_stderr_ready():
             return False
         if channel.eof_received or channel.closed:
             return True
         if not self._exited and channel.exit_status_ready():
-            self._exited, self._heard = True, time.monotonic()
-        return self._exited and time.monotonic() - self._heard > _SILENCE
+            self._exited, self._last_output = True, time.monotonic()
+        return self._exited and time.monotonic() - self._last_output > _SILENCE
 
     def _receive(self) -> None:
         while self.channel.recv_ready():

@@ -1,4 +1,5 @@
-"""How a script runs on a node so that nothing of it stays: the words that start, watch and end it.
+"""How a script runs on a node so that nothing of it stays: the commands that start, watch and end
+it.
 
 What belongs here: the command line that a login shell of any kind is given, and what its output
 means. What never does: a connection (:mod:`hil.transport.ssh`) or a process
@@ -7,16 +8,16 @@ means. What never does: a connection (:mod:`hil.transport.ssh`) or a process
 On the node, one shell (the *supervisor*) starts the script in a session of its own and beside it a
 *watcher*, which kills the session when the deadline has passed, and when the process that the
 command came from is gone: the SSH server's for this connection, or the runner itself. When the
-script ends, whatever it left running in its session is killed. Its first words are a token on
+script ends, whatever it left running in its session is killed. Its first output is a token on
 stdout and stderr, so that greetings of a login shell are kept apart from its output.
 
-The script travels with escapes for what login shells see in different ways; ``printf`` undoes them,
-which every shell has built in. On an emulated node each program that this starts would cost every
-round trip milliseconds.
+The script has escapes for what login shells read in different ways. ``printf``, which every shell
+has built in, undoes them: on an emulated node another program would cost every round trip
+milliseconds.
 
 A password for sudo is the first line of stdin, and the run's token the second. sudo reads the first
-if it wants a password at all; the supervisor passes over what is left, up to the token. So the
-password is no argument, no variable of the environment and no file, on the runner and on the node.
+if it wants a password at all; the supervisor skips what is left, up to the token. So the password
+is no argument, no variable of the environment and no file, on the runner and on the node.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from topologies.errors import one_line
 #: Longest script in bytes, with its escapes: the kernel bounds one argument at 128 KiB
 #: (MAX_ARG_STRLEN). Files go by stdin.
 LONGEST: Final = 90_000
-#: Seconds that the watcher on the node waits longer than the runner, who knows better.
+#: Seconds that the watcher on the node waits longer than the runner, which should act first.
 _GRACE: Final = 2
 _PATH: Final = (
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin:/opt/bin"
     ":/var/lib/rancher/rke2/bin"
 )
 
-#: What does not stand for itself inside of single quotes in sh, csh and fish alike.
+#: What sh, csh and fish do not all read literally in single quotes.
 _ESCAPED: Final = re.compile(rb"[^ -~]|['\\!]")
 # One line each, without ' \ and !, for the same reason.
 _WATCH: Final = (
@@ -61,9 +62,9 @@ _KILL: Final = "kill -9 -$1 $1"
 _OUTER: Final = (
     'LC_ALL=C; export LC_ALL; exec @sudo@ /bin/sh -c "$1" sh "$PPID" "$2" "$3" "$4" "$5"'
 )
-#: Up to the token; to the end of stdin where there is none.
+#: Skips stdin up to the token; to its end where there is none.
 _PASS_OVER: Final = 'while IFS= read -r l && [ "$l" != "$5" ]; do :; done; unset l; '
-#: Who it runs as, in $u. Where the kernel's first process is one's own, one is root.
+#: The user's id, in $u. The owner of the kernel's first process is root.
 _WHO: Final = "u=0; [ -O /proc/1 ] 2>/dev/null || u=$(id -u)"
 _NOT_ROOT: Final = 77
 GIVE_SUDO: Final = (
@@ -77,18 +78,19 @@ _WANTS: Final = re.compile(r"password is required|authentication is required|ter
 
 @dataclass(frozen=True, slots=True)
 class Sudo:
-    """How a login becomes root. ``anew``: whatever sudo remembers, the password is asked for, and
-    nothing follows it on stdin, so that a wrong one is one wrong attempt and not three."""
+    """How a login becomes root. ``asks_again``: sudo asks for the password even if it remembers it,
+    and nothing follows that on stdin, so that a wrong password is one wrong attempt and not
+    three."""
 
     password: Secret | None = None
-    anew: bool = False
+    asks_again: bool = False
 
     @property
     def words(self) -> str:
         """The words before the command that root is to run."""
         if self.password is None:
             return "sudo -n"
-        return f'sudo {"-k " if self.anew else ""}-S -p ""'
+        return f'sudo {"-k " if self.asks_again else ""}-S -p ""'
 
     @property
     def line(self) -> bytes:
@@ -98,8 +100,8 @@ class Sudo:
 
 @dataclass(frozen=True, slots=True)
 class Supervised:
-    """One run of a script, which has its escapes: the command of it, what stands before its stdin,
-    and how to read what it wrote."""
+    """One run of a script, which has its escapes: its command, what comes before its stdin, and how
+    its output is read."""
 
     token: str
     script: str
@@ -110,8 +112,8 @@ class Supervised:
     def of(
         cls, script: str, deadline: float, *, root: bool, sudo: Sudo | None = None
     ) -> Supervised:
-        """``root``: the script is not to run as anybody else. ``sudo``: the login is not root.
-        Raises ``ValueError`` for one longer than :data:`LONGEST`."""
+        """``root``: the script must run as root. ``sudo``: the login is not root. Raises
+        ``ValueError`` for one longer than :data:`LONGEST`."""
         token = f"pinproof-{secrets.token_hex(8)}"
         who = _WHO if root else "u=0"
         guard = f'case $u in 0) echo "{token} $$";; *) echo "{token} $$ $(id -un)";; esac'
@@ -123,12 +125,12 @@ class Supervised:
         return run
 
     def arguments(self, parent: int) -> list[str]:
-        """To run it on this host, as long as the process ``parent`` lives."""
+        """The arguments that run it on this host, as long as the process ``parent`` lives."""
         return ["/bin/sh", "-c", _SUPERVISE, "sh", str(parent), *self._words()]
 
     def command(self, parent: str = "''") -> str:
-        """To run it through a login shell of whatever kind. ``parent``: a word of that shell that
-        names the process with whose end it ends; without one, the process that runs the shell."""
+        """The command that runs it through any login shell. ``parent``: a word of that shell for
+        the process that it ends with; without one, that is the process that runs the shell."""
         first, words = [_SUPERVISE, "sh"], self._words()
         if self.sudo is not None:
             before = _PASS_OVER if self.sudo.password else ""
@@ -142,14 +144,14 @@ class Supervised:
         """What comes on stdin before the script's own."""
         if self.sudo is None or self.sudo.password is None:
             return b""
-        return self.sudo.line + (b"" if self.sudo.anew else self.token.encode() + b"\n")
+        return self.sudo.line + (b"" if self.sudo.asks_again else self.token.encode() + b"\n")
 
     def _words(self) -> list[str]:
         return [str(math.ceil(self.deadline) + _GRACE), self.script, _WATCH]
 
     def killing(self, stdout: bytes) -> str:
-        """The command that kills it, ``""`` where it has not said who it is. Its stdin is what sudo
-        reads (:attr:`Sudo.line`)."""
+        """The command that kills it, ``""`` where its number is not known yet. Its stdin is what
+        sudo reads (:attr:`Sudo.line`)."""
         found = self._mark(stdout)
         if found is None or not found[0]:
             return ""
@@ -159,8 +161,8 @@ class Supervised:
     def done(
         self, status: int, stdout: bytes, stderr: bytes, *, node: str, no_root: str = GIVE_SUDO
     ) -> Done:
-        """What it came to; raises :class:`NodeUnfit` where it did not run at all. ``no_root``: what
-        is said to a user who is not root."""
+        """The result; raises :class:`NodeUnfit` where it did not run at all. ``no_root``: the error
+        for a user who is not root."""
         found = self._mark(stdout)
         if found is None:
             raise self._refusal(node, status, stdout, stderr)
@@ -170,7 +172,7 @@ class Supervised:
             raise NodeUnfit(f"{node}: {said.format(user=one_line(user))}")
         mark = self.token.encode() + b"\n"
         if 128 < status <= 192:
-            status = 128 - status  # a shell tells of signals by 128 and more
+            status = 128 - status  # a shell reports a signal as 128 and its number
         return Done(status, rest, stderr.partition(mark)[2])
 
     def _mark(self, stdout: bytes) -> tuple[str, str, bytes] | None:

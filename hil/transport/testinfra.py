@@ -1,4 +1,4 @@
-"""A node as a testinfra host, so that users' own tests ask it in words they know.
+"""A node as a testinfra host, so that users' own tests can use testinfra's API.
 
 What belongs here: testinfra's backend over a :class:`hil.shell.Shell`: the same
 connection, host keys, sudo and bounds as everything else here. What never does: facts that a run
@@ -30,7 +30,7 @@ class _Backend(testinfra.backend.base.BaseBackend):
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell.name)
         self._shell = shell
-        # Asked of the node otherwise, by a program that it may not have.
+        # Set, because testinfra would ask a program for it that the node may not have.
         self._encoding = "utf-8"
 
     def run(self, command: str, *args: str, **kwargs: Any) -> testinfra.backend.base.CommandResult:

@@ -369,7 +369,7 @@ class LateChannel(paramiko.Channel):
 def test_the_last_of_the_output_may_come_after_the_exit_status(eof: bool) -> None:
     """Of a script that was silent before, on a node under load."""
     talk = ssh._Talk("node1", LateChannel(eof=eof), b"", 100)
-    talk._heard -= 60.0
+    talk._last_output -= 60.0
     assert talk.until(time.monotonic() + 10)
     assert (bytes(talk.out), talk.status) == (b"the last words", 0)
 

@@ -1,5 +1,5 @@
-"""Capturing: the tree of this host, of a node over SSH, of a machine booted in QEMU; and writing it
-down. One script reads them all (:mod:`topologies.capturing.script`)."""
+"""Capturing: the tree of this host, of a node over SSH, or of a machine booted in QEMU; and saving
+it. One script reads them all (:mod:`topologies.capturing.script`)."""
 
 from topologies.capturing.captured import Capture
 from topologies.capturing.errors import BadTarget, CaptureError, HostKeyError

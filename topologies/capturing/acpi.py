@@ -2,10 +2,10 @@
 
 Linux numbers CPUs in the order in which this table names them, the boot CPU first
 (``arch/x86/kernel/acpi/boot.c``); a server's firmware names first threads first. QEMU writes the
-table by APIC id, so a guest that is to be numbered in another way gets one that replaces it, from
-its initramfs (kernel: ``Documentation/admin-guide/acpi/initrd_table_override.rst``). What is in it
-besides CPUs is what QEMU's q35 has: one IO-APIC, interrupts 0, 5, 9, 10 and 11 redirected, NMI on
-LINT1. Described in ACPI 6.4, 5.2.12.
+table by APIC id, so a guest that needs another order gets a table in its initramfs that replaces it
+(kernel: ``Documentation/admin-guide/acpi/initrd_table_override.rst``). Besides CPUs the table has
+what QEMU's q35 has: one IO-APIC, interrupts 0, 5, 9, 10 and 11 redirected, NMI on LINT1. Described
+in ACPI 6.4, 5.2.12.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Final
 
 #: Where the kernel looks for replacements of the firmware's tables.
 PATH: Final = "kernel/firmware/acpi/madt.aml"
-#: Who made the tables: QEMU is configured with the same, since a replacement must agree in that and
-#: have a newer revision. Linux uses the APICs of this maker in physical mode, however few they
-#: are (``physflat_acpi_madt_oem_check``). That is needed wherever APIC ids have holes: QEMU's
-#: emulated APIC loses interrupts of the logical mode behind the first hole.
+#: The maker of the tables. QEMU is configured with the same one: a replacement needs equal ids and
+#: a newer revision. Linux uses the APICs of this maker in physical mode, however few they are
+#: (``physflat_acpi_madt_oem_check``). Where APIC ids have holes, that is needed: QEMU's emulated
+#: APIC loses interrupts of the logical mode behind the first hole.
 OEM_ID: Final = "IBM"
 OEM_TABLE_ID: Final = "EXA"
 _OEM_REVISION: Final = 0x7FFF
@@ -53,7 +53,7 @@ def _cpu(uid: int, apic_id: int) -> bytes:
 
 
 def _table(signature: bytes, revision: int, body: bytes) -> bytes:
-    """With its header, whose checksum makes the sum of all bytes a multiple of 256."""
+    """The table with its header, whose checksum makes the sum of all bytes a multiple of 256."""
     length = 36 + len(body)
 
     def header(checksum: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The address of a host that is logged in at over SSH."""
+"""The SSH address of a host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HOST: Final = re.compile(r"[A-Za-z0-9_.:%-]{1,255}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """``ssh://user@host:port``; ``str()`` is that, without what was not said."""
+    """``ssh://user@host:port``; ``str()`` leaves out a missing user, and port 22."""
 
     host: str
     user: str | None = None
@@ -24,8 +24,8 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """Raises :class:`BadTarget` for what is no such address; a password does not belong into
-        one, since command lines are seen by all."""
+        """Raises :class:`BadTarget` for any other text, and for an address with a password: other
+        users can read command lines."""
         parts = _split(url)
         try:
             port = parts.port
@@ -50,7 +50,7 @@ class Address:
 
     @property
     def known_as(self) -> str:
-        """How known_hosts names it."""
+        """The host's name in known_hosts."""
         return self.host if self.port == 22 else f"[{self.host}]:{self.port}"
 
 
@@ -65,5 +65,5 @@ def _split(url: str) -> SplitResult:
 
 
 def _shown(parts: SplitResult) -> str:
-    """Without the password."""
+    """The address without user and password."""
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

@@ -14,10 +14,10 @@ from topologies.capturing import acpi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """``program`` is QEMU's, of the Debian package ``package``; ``machine`` is its name there,
-    ``cpu`` is the processor where nothing else is asked for; the data comes out of ``data``, a
-    device of the guest, and the kernel's messages of ``console``. ``debian`` is the architecture's
-    name there, ``kernels`` packages that depend on its newest kernel."""
+    """``program`` is QEMU's, of the Debian package ``package``; ``machine`` is QEMU's name of the
+    machine, ``cpu`` the default processor. The guest writes the data to its device ``data``, and
+    the kernel's messages to ``console``. ``debian`` is Debian's name of the architecture,
+    ``kernels`` are packages that depend on its newest kernel."""
 
     program: str
     package: str
@@ -30,7 +30,7 @@ class Board:
 
     @property
     def shares_line(self) -> bool:
-        """Whether the kernel's messages come out where the data does."""
+        """Whether one serial line carries the kernel's messages and the data."""
         return self.data == self.console
 
 
@@ -46,7 +46,7 @@ X86: Final = Board(
     kernels=("linux-image-cloud-amd64", "linux-image-virtual", "linux-image-amd64"),
 )
 
-#: By the name that descriptions have for the architecture.
+#: By the architecture's name in a spec.
 BOARDS: Final = {
     "": X86,
     "arm64": Board(
@@ -59,7 +59,7 @@ BOARDS: Final = {
         debian="arm64",
         kernels=("linux-image-cloud-arm64", "linux-image-arm64", "linux-image-virtual"),
     ),
-    # The emulator lacks what the machine promises against speculation, and says so otherwise.
+    # The emulator lacks this machine's mitigations of speculation, and would warn of that.
     "ppc64": Board(
         program="qemu-system-ppc64",
         package="qemu-system-ppc",

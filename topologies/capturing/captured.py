@@ -1,4 +1,4 @@
-"""A capture: a tree with what is known of its coming about. Made from a stream, judged here."""
+"""A capture: a tree, made from a node's stream and checked, with facts of where it is from."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from topologies.linting import Finding, lint
 from topologies.paths import CPU, CPUINFO
 from topologies.tree import Tree
 
-#: How many contradictions are listed one by one; the rest is counted.
-_TOLD = 8
+#: This many contradictions are listed; the rest is counted.
+_MOST_LISTED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
     """A machine as its kernel shows it.
 
-    ``source`` says where it was taken in words fit for publication (never a host name);
-    ``left_out`` what could not be read or was blanked, and ``warnings`` what is odd: one line each.
-    ``impossible`` is the first of these that no kernel shows at one moment, ``""`` without one.
-    ``shape`` is the description it was made from, ``""`` for hardware without a description.
+    ``source`` says where it was captured, without a host name, so that it can be published.
+    ``left_out`` has a line for each thing that was not read or was blanked, ``warnings`` one for
+    each contradiction. ``impossible`` is the first of these that no kernel shows at one moment,
+    ``""`` without one. ``shape`` is the description it was made from, ``""`` for hardware without a
+    description.
     """
 
     tree: Tree = field(repr=False)
@@ -39,8 +40,8 @@ class Capture:
 
 def captured(data: bytes, *, where: str, source: str) -> Capture:
     """The capture that a node's stream holds. ``where`` names the node in errors, ``source`` in
-    the capture. Raises :class:`CaptureError` where the stream is not a capture, or an
-    incomplete one: without online CPUs or without their topology there is no machine."""
+    the capture. Raises :class:`CaptureError` where the stream is not a capture, or lacks the online
+    CPUs or their topology."""
     try:
         received = read_stream(data)
     except BrokenStream as error:
@@ -57,7 +58,7 @@ def captured(data: bytes, *, where: str, source: str) -> Capture:
         kernel=received.kernel,
         arch=received.arch,
         left_out=tuple(left_out),
-        warnings=_oddities(findings),
+        warnings=_warnings(findings),
         impossible=next((str(one) for one in findings if one.impossible), ""),
     )
 
@@ -84,8 +85,8 @@ def _check_whole(received: Received, where: str) -> None:
         raise CaptureError(where, f"incomplete capture: no CPU has a topology folder{hint}")
 
 
-def _oddities(found: Sequence[Finding]) -> tuple[str, ...]:
-    findings = [str(finding) for finding in found]
-    if len(findings) > _TOLD:
-        return (*findings[:_TOLD], f"{len(findings) - _TOLD} more contradictions in the tree")
-    return tuple(findings)
+def _warnings(findings: Sequence[Finding]) -> tuple[str, ...]:
+    lines = [str(finding) for finding in findings]
+    if more := len(lines[_MOST_LISTED:]):
+        return (*lines[:_MOST_LISTED], f"{more} more contradictions in the tree")
+    return tuple(lines)

@@ -1,9 +1,9 @@
 """What can go wrong while a machine is captured.
 
     MachineError
-    +-- CaptureError          no capture could be had; nothing was written
-        +-- BadTarget         what was asked for is no target: a fault of the user's
-        +-- HostKeyError      the host is not known, or is not the one that was known
+    +-- CaptureError          there is no capture; nothing was written
+        +-- BadTarget         the user named something that cannot be captured
+        +-- HostKeyError      the host's key is unknown, or has changed
 
 ``str()`` is one line for a person. Text that a node sent is made printable in it.
 """
@@ -14,7 +14,7 @@ from topologies.errors import MachineError
 
 
 class CaptureError(MachineError):
-    """A capture could not be had from ``source``."""
+    """``source`` could not be captured."""
 
     def __init__(self, source: str, reason: str) -> None:
         self.source = source
@@ -27,4 +27,4 @@ class BadTarget(CaptureError):
 
 
 class HostKeyError(CaptureError):
-    """The host key is unknown, or another than the known one."""
+    """The host key is unknown, or has changed."""

@@ -1,4 +1,4 @@
-"""What a description promises, held against what a kernel showed of it."""
+"""A described machine, compared with the tree that a kernel showed of it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from topologies.tree import Link, Tree
 
 
 def differences(tree: Tree, spec: str) -> str:
-    """One line that says where ``tree`` departs from the machine of ``spec``, ``""`` where it does
-    not. Compared are the CPUs online, and for each its package, NUMA node, the CPUs of its core,
-    of its package and of its L3; core and cache ids are the kernel's own business."""
+    """The first difference of ``tree`` from the machine of ``spec`` in one line, ``""`` without
+    one. Compared are the CPUs online, and for each its package, NUMA node, the CPUs of its core, of
+    its package and of its L3. The kernel chooses core and cache ids: they are not compared."""
     wanted = describe(spec).tree
     online, meant = _set(tree, f"{CPU}/online"), _set(wanted, f"{CPU}/online")
     if online != meant:

@@ -1,9 +1,9 @@
 """The guest: an initramfs of a static busybox, the capture script, and an ``/init`` that runs it.
 
-The guest has no disk and no network. One line carries the data; another, where the machine has
-two, the kernel's messages. The first says, in this order: ``up``; for every CPU that the host plugs
-in ``cpu N``, and ``in``; when those are gone that the host takes out again, ``data`` and the
-script's stream, packed with gzip.
+The guest has no disk and no network. One serial line carries the data; where the machine has a
+second one, it carries the kernel's messages. The guest writes to the first, in this order: ``up``;
+``cpu N`` for every CPU that the host plugs in; ``in``; when the CPUs that the host unplugs are
+gone, ``data`` and the script's stream, packed with gzip.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def initramfs(
     offline: Iterable[int] = (),
     table: bytes = b"",
 ) -> bytes:
-    """A cpio archive to boot from. CPUs of ``plug`` are awaited and brought online in that order;
-    then those of ``unplug``, which stay offline, are awaited to be gone, and those of ``offline``
-    are taken offline. ``table`` replaces the firmware's table of CPUs."""
+    """A cpio archive to boot from. The guest waits for the CPUs of ``plug`` and brings them online
+    in that order, but for those of ``unplug``. Then it waits until the CPUs of ``unplug`` are gone,
+    and takes those of ``offline`` offline. ``table`` replaces the firmware's table of CPUs."""
     init = _INIT.replace("@LINE@", board.data)
     init = init.replace("@FRESH@", "echo\n" if board.shares_line else "")
     init = init.replace("@PLUG@", " ".join(map(str, plug)))
@@ -86,12 +86,12 @@ def archive(
 def cpio(members: Mapping[str, tuple[int, bytes]]) -> bytes:
     """An archive in the "newc" form (kernel: ``Documentation/driver-api/early-userspace/
     buffer-format.rst``): name to mode and content."""
-    made = bytearray()
+    packed = bytearray()
     for number, (name, (mode, data)) in enumerate([*members.items(), ("TRAILER!!!", (0, b""))], 1):
         path = name.encode() + b"\0"
         fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(path), 0)
-        made += b"070701" + b"".join(b"%08X" % field for field in fields) + path
-        made += bytes(-len(made) % 4)
-        made += data
-        made += bytes(-len(made) % 4)
-    return bytes(made)
+        packed += b"070701" + b"".join(b"%08X" % field for field in fields) + path
+        packed += bytes(-len(packed) % 4)
+        packed += data
+        packed += bytes(-len(packed) % 4)
+    return bytes(packed)

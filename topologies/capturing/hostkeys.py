@@ -1,7 +1,7 @@
 """Host keys: which one a host may show, over every connection that the project makes.
 
-A key must be in known_hosts; one that is not there is taken only where the user said so, and is
-then remembered; a changed one is refused always.
+A key must be in known_hosts. An unknown key is accepted only where the user allows it, and is then
+added to known_hosts. A changed key is always refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def policy(address: Address, known_hosts: Path, accept_new: bool) -> paramiko.MissingHostKeyPolicy:
-    """What happens with a key of which known_hosts has no entry of that type."""
+    """The policy for a key of a type that known_hosts lacks for this host."""
     import paramiko
 
     class Policy(paramiko.MissingHostKeyPolicy):
@@ -28,7 +28,7 @@ def policy(address: Address, known_hosts: Path, accept_new: bool) -> paramiko.Mi
             self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
         ) -> None:
             if client.get_host_keys().lookup(address.known_as):
-                # A key of another type than the known one is as good as a changed one.
+                # A key of another type than the known one counts as changed.
                 raise changed(address, known_hosts, key)
             if not accept_new:
                 raise HostKeyError(
@@ -56,11 +56,11 @@ def _fingerprint(key: paramiko.PKey) -> str:
 
 
 def _remember(address: Address, known_hosts: Path, key: paramiko.PKey) -> None:
-    """One line more: paramiko's own way of saving drops every line that it does not know."""
+    """Append a line: paramiko's own saving drops every line that it cannot read."""
     known_hosts.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(known_hosts, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "r+b") as stream:
         size = stream.seek(0, os.SEEK_END)
-        torn = size and os.pread(stream.fileno(), 1, size - 1) != b"\n"
+        unfinished = size and os.pread(stream.fileno(), 1, size - 1) != b"\n"
         line = f"{address.known_as} {key.get_name()} {key.get_base64()}\n"
-        stream.write(b"\n" * bool(torn) + line.encode())
+        stream.write(b"\n" * bool(unfinished) + line.encode())

@@ -1,7 +1,7 @@
 """A kernel and a busybox to boot: Debian's packages, unpacked into a cache, never installed.
 
 ``apt-get download`` fetches them (no root; apt checks the signature), ``dpkg-deb`` unpacks them.
-What the cache holds is used without asking anybody.
+What the cache holds is used without asking apt.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _download(say: Callable[[str], None], board: Board) -> Parts:
     cache = _cache(board)
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        apt = () if board is X86 else _foreign(board, cache, say)
+        apt = () if board is X86 else _apt_of(board, cache, say)
         package = _newest(apt, board)
         say(f"fetching {package}")
         with tempfile.TemporaryDirectory(prefix=".draft-", dir=cache) as draft:
@@ -68,12 +68,12 @@ def _download(say: Callable[[str], None], board: Board) -> Parts:
         raise CaptureError(_WHERE, f"the kernel cannot be kept: {error}") from error
 
 
-#: Options of apt: none for the host's, or those of one that knows another architecture alone.
+#: Options of apt: none for the host's architecture, else those of an apt for another one alone.
 _Apt = tuple[str, ...]
 
 
-def _foreign(board: Board, cache: Path, say: Callable[[str], None]) -> _Apt:
-    """An apt with a state of its own, since the host's knows no packages of that architecture."""
+def _apt_of(board: Board, cache: Path, say: Callable[[str], None]) -> _Apt:
+    """Options of an apt with its own state: the host's knows no packages of that architecture."""
     state = cache / "apt"
     for folder in ("lists/partial", "archives/partial"):
         (state / folder).mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def _foreign(board: Board, cache: Path, say: Callable[[str], None]) -> _Apt:
     }
     apt = tuple(word for key, value in settings.items() for word in ("-o", f"{key}={value}"))
     say(f"asking for the packages of {board.debian}")
-    # Some other source of the host may have none for it; what matters is what is known afterwards.
+    # This may fail for a source of the host without this architecture: the others still count.
     _run(["apt-get", *apt, "-q", "update"], cache, fail=False)
     return apt
 

@@ -1,11 +1,11 @@
-"""A machine as QEMU's arguments: pure, printable, and nothing but what was asked for.
+"""A machine as QEMU's arguments. Nothing is started here.
 
 QEMU's Intel models show sockets, dies, cores and threads, and one L3 for each die (its AMD models
 do not under TCG: that needs ``topoext``). Linux numbers the CPUs that are there at boot in the
 order of the firmware's table (MADT), which QEMU writes by APIC id: socket, die, core, thread, so
-that threads of a core are neighbours. A machine that is to be numbered in another way gets a table
-of its own (:mod:`topologies.capturing.acpi`). No table leaves gaps between ids, but CPUs plugged in
-later get the next free ones: gaps are CPUs of further sockets, plugged in and out again.
+that threads of a core are neighbours. A machine with another numbering gets a table of its own
+(:mod:`topologies.capturing.acpi`). A table cannot leave gaps between ids. A gap is a CPU of a
+further socket that is plugged in after the boot, takes the next free id, and is unplugged again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from topologies.spec import Spec, parse
 
 MODEL: Final = X86.cpu
 
-#: A guest of fewer MiB does not boot; each CPU wants some.
+#: MiB: the least for a guest to boot, for each of its CPUs, and for each NUMA node.
 _LEAST_MEMORY: Final = 512
 _MEMORY_PER_CPU: Final = 8
 _LEAST_NODE: Final = 64
 
-#: QEMU's options that say what a machine looks like, and nothing of the host's files or network.
+#: The options of QEMU that shape a machine, and reach no file and no network of the host.
 _RAW: Final[dict[str, re.Pattern[str]]] = {
     "-smp": re.compile(r"[a-z0-9=,]{1,200}"),
     "-m": re.compile(r"[A-Za-z0-9=,]{1,60}"),
@@ -42,8 +42,8 @@ _RAW: Final[dict[str, re.Pattern[str]]] = {
     "-device": re.compile(r"[A-Za-z0-9_-]{1,60}-x86_64-cpu(,(socket|die|core|thread)-id=[0-9]+)*"),
     "-machine": re.compile(r"(smp-cache\.[0-9]+\.[a-z]+=[a-z0-9]+|hmat=(on|off)|,){1,20}"),
 }
-#: What happens inside the guest.
-_OURS: Final = ("-offline", "-nosmt")
+#: Options that are carried out inside the guest.
+_IN_GUEST: Final = ("-offline", "-nosmt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +61,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A machine to boot. ``arguments`` are QEMU's; ``table`` the CPUs in the order in which the
-    firmware shall name them, as (processor uid, APIC id), empty for QEMU's own order; ``plug`` the
-    CPUs to plug in after the boot, in runs that may go in at once; ``unplug`` the ids of those to
-    take out when all are in; ``offline`` of those to switch off; ``kernel`` further words for the
-    kernel; ``spec`` the description that the guest's view must agree with, if there is one;
-    ``text`` what the user asked for. ``cpus`` counts all that are ever in."""
+    """A machine to boot. ``arguments`` are QEMU's. ``table`` has the CPUs in the firmware's order,
+    as (processor uid, APIC id); it is empty for QEMU's own order. ``plug`` are the CPUs to plug in
+    after the boot, in runs that may go in at once; ``unplug`` are the ids of those to unplug when
+    all are in; ``offline`` are the ids to take offline. ``kernel`` is appended to the kernel's
+    command line. ``spec`` is what the guest's tree must agree with, or ``""``; ``text`` is what the
+    user asked for. ``cpus`` counts all CPUs that are ever in."""
 
     text: str
     arguments: tuple[str, ...]
@@ -88,7 +88,7 @@ class Layout:
 def layout(text: str) -> Layout:
     """The layout that ``text`` means: a spec's description, or QEMU's own options when it
     begins with a dash, or with the name of an architecture and a dash. Raises
-    :class:`BadTarget`, whose text says what cannot be."""
+    :class:`BadTarget`, whose text says why."""
     architecture, _, options = text.strip().partition(" ")
     if architecture in BOARDS and options.lstrip().startswith("-"):
         return _raw(text, options, BOARDS[architecture])
@@ -117,20 +117,20 @@ def _described(spec: Spec) -> Layout:
     ranks = [_rank(spec, place) for place in order]
     total = _sockets(spec, order) * spec.cores // spec.sockets * spec.threads
     gaps = tuple(ids((1 << len(order)) - 1 & ~spec.present))
-    cold = min(_ascending(ranks), gaps[0]) if gaps else len(order)
-    whole = cold == total
-    natural = ranks == list(range(total))
+    at_boot = min(_ascending(ranks), gaps[0]) if gaps else len(order)
+    all_at_boot = at_boot == total
+    in_qemus_order = ranks == list(range(total))
     offline = tuple(ids(spec.offline))
     return Layout(
         text=name,
         arguments=(
-            *_shape(spec, total, booted=total if whole else 1),
+            *_shape(spec, total, booted=total if all_at_boot else 1),
             *_memory(spec, ranks, total),
-            *_devices(() if whole else order[1:cold]),
+            *_devices(() if all_at_boot else order[1:at_boot]),
         ),
         cpus=len(order),
-        table=() if gaps or natural else tuple(_table(spec, order)),
-        plug=tuple(_runs(order[cold:], ranks[cold:])),
+        table=() if gaps or in_qemus_order else tuple(_table(spec, order)),
+        plug=tuple(_runs(order[at_boot:], ranks[at_boot:])),
         unplug=gaps,
         offline=offline,
         kernel=(
@@ -157,8 +157,7 @@ def _in_order(spec: Spec) -> Iterator[Place]:
 
 
 def _with_gaps(spec: Spec, order: list[Place]) -> list[Place]:
-    """One place for each id up to the last: ids that shall be missing are CPUs of further
-    sockets."""
+    """One place for each id up to the last: an id in a gap gets a CPU of a further socket."""
     if spec.cpu_step == 1:
         return order
     beyond = (
@@ -174,7 +173,7 @@ def _with_gaps(spec: Spec, order: list[Place]) -> list[Place]:
 
 
 def _sockets(spec: Spec, order: Sequence[Place]) -> int:
-    """How many sockets there must be, filled or not."""
+    """The number of sockets, with and without CPUs."""
     return 1 + max((spec.sockets - 1) * spec.package_step, *(place.socket for place in order))
 
 
@@ -188,7 +187,7 @@ def _cores_per_die(spec: Spec) -> int:
 
 
 def _rank(spec: Spec, place: Place) -> int:
-    """The index that QEMU counts CPUs with, present or not."""
+    """QEMU's index of the CPU, which counts places without a CPU too."""
     dies, cores, threads = _dies(spec), _cores_per_die(spec), spec.threads
     return ((place.socket * dies + place.die) * cores + place.core) * threads + place.thread
 
@@ -203,7 +202,7 @@ def _table(spec: Spec, order: Sequence[Place]) -> Iterator[tuple[int, int]]:
 
 
 def _ascending(ranks: Sequence[int]) -> int:
-    """How many of the first are in order."""
+    """The length of the ascending run at the start."""
     count = 1
     while count < len(ranks) and ranks[count] > ranks[count - 1]:
         count += 1
@@ -211,7 +210,7 @@ def _ascending(ranks: Sequence[int]) -> int:
 
 
 def _runs(places: Sequence[Place], ranks: Sequence[int]) -> Iterator[tuple[Place, ...]]:
-    """Pieces of ascending rank: the guest looks for new CPUs in that order."""
+    """``places`` in pieces of ascending rank: the guest looks for new CPUs in that order."""
     start = 0
     while start < len(places):
         length = _ascending(ranks[start:])
@@ -235,18 +234,18 @@ def _devices(places: Sequence[Place]) -> Iterator[str]:
 
 
 def _memory(spec: Spec, ranks: Sequence[int], total: int) -> Iterator[str]:
-    """NUMA nodes with their memory, CPUs and distances. Places that stay empty, and those of gaps,
-    are said to be in node 0: QEMU wants every place in some node."""
+    """NUMA nodes with their memory, CPUs and distances. Node 0 also gets the places that stay empty
+    and those of gaps: QEMU wants every place in a node."""
     tree = describe(str(spec).partition("-off")[0]).tree
     nodes = spec.nodes + spec.memory_nodes
     wanted = max(_LEAST_MEMORY, _MEMORY_PER_CPU * len(ranks))
-    elsewhere = (1 << total) - 1 & ~bits(ranks[cpu] for cpu in ids(spec.present))
+    unused = (1 << total) - 1 & ~bits(ranks[cpu] for cpu in ids(spec.present))
     each = max(_LEAST_NODE, -(-wanted // nodes // 32) * 32)
     yield from ("-m", f"{each * nodes}M")
     for node in range(nodes):
         members = parse_list(tree[f"{NODE}/node{node}/cpulist"])
         own = bits(ranks[cpu] for cpu in ids(members))
-        own |= 0 if node else elsewhere
+        own |= 0 if node else unused
         cpus = "".join(f",cpus={piece}" for piece in format_list(own).split(",") if piece)
         yield from ("-object", f"memory-backend-ram,id=m{node},size={each}M")
         yield from ("-numa", f"node,nodeid={node}{cpus},memdev=m{node}")
@@ -256,7 +255,7 @@ def _memory(spec: Spec, ranks: Sequence[int], total: int) -> Iterator[str]:
                 yield from ("-numa", f"dist,src={node},dst={other},val={value}")
 
 
-# --- in QEMU's own words ---------------------------------------------------------------------
+# --- from QEMU's own options -------------------------------------------------------------------
 
 
 def _raw(text: str, options: str, board: Board) -> Layout:
@@ -274,7 +273,7 @@ def _raw(text: str, options: str, board: Board) -> Layout:
             kernel.append("nosmt")
             continue
         if option not in _RAW and option != "-offline":
-            allowed = ", ".join([*_RAW, *_OURS])
+            allowed = ", ".join([*_RAW, *_IN_GUEST])
             raise BadTarget(where, f"{option!r} is not one of {allowed}")
         if not words:
             raise BadTarget(where, f"{option} needs a value")
@@ -319,7 +318,7 @@ def _count(where: str, arguments: Sequence[str]) -> int:
 
 
 def _completed(arguments: Sequence[str], board: Board) -> Iterator[str]:
-    """With a CPU model that shows SMT, and memory, where these were not given."""
+    """``arguments`` with memory, and a CPU model that shows SMT, where they lack these."""
     if "-cpu" not in arguments:
         yield from ("-cpu", board.cpu)
     if "-m" not in arguments:

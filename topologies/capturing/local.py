@@ -1,4 +1,4 @@
-"""The local host, captured by the script that captures every other one."""
+"""The local host, captured by the script that also captures nodes and guests."""
 
 from __future__ import annotations
 

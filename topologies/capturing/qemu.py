@@ -1,10 +1,10 @@
-"""A machine that need not exist, booted in QEMU to see what a real kernel shows of it.
+"""Captures a machine that need not exist: QEMU boots it, and a real kernel shows its tree.
 
-One attempt is one QEMU: without network, disk or display, its first serial line on our pipe. It is
-killed as soon as the guest has said all, and with this process. Hardware virtualisation is taken
-where the host has it and it works (a guest that is not up within seconds is given up for the
-emulator, and this process does not try again); the emulator runs with a thread for each CPU, and
-with one for all where a loaded host let the kernel's CPUs wait for each other until it hung.
+Each attempt starts one QEMU without network, disk or display; its first serial line is a pipe. QEMU
+is killed when the guest's data is complete, and when this process ends. KVM is used where it works:
+if a guest under KVM is not up within seconds, the emulator is used, and this process does not try
+KVM again. The emulator runs a thread for each CPU. If the guest's CPUs wait for each other until it
+hangs, as on a loaded host, the next attempt runs one thread for all of them.
 """
 
 from __future__ import annotations
@@ -33,25 +33,24 @@ from topologies.capturing.layout import MODEL, Layout, Place, layout
 from topologies.capturing.running import TookTooLong, chunks, last_lines, started
 from topologies.capturing.stream import MAX_STREAM
 
-#: How much firmware and kernel may say before the guest does, where they share a line with it.
+#: Bytes that firmware and kernel may write before the guest, where they share its line.
 _MOST_PREAMBLE: Final = 1 << 20
 
-#: Within how many seconds the emulated guest is up, where it comes up at all: on an idle host it
-#: takes a tenth of that.
+#: Seconds after which an emulated guest counts as hung: on an idle host it is up in a tenth.
 _PATIENCE: Final = 20.0
 _PATIENCE_PER_CPU: Final = 0.5
 
-#: The same for hardware virtualisation, which is there or is not: no host is so loaded.
+#: The same for KVM: where it works, no host is so loaded that a guest takes longer.
 _PATIENCE_KVM: Final = 5.0
 _PATIENCE_KVM_PER_CPU: Final = 0.03
 
-#: What the kernel need not do, since time goes into it where each instruction is emulated: page
-#: tables of its own on every system call (the emulator has no tags in its TLB and empties it each
-#: time: reading the tree takes twice as long), tests of ciphers, a look for BIOS disks. Nothing
-#: that a kubelet reads hangs on them; of the tree, ``vulnerabilities/meltdown`` does.
-_SPARED: Final = ("nopti", "cryptomgr.notests", "edd=off")
+#: Words that switch off what takes long under emulation: the kernel's own page tables (the
+#: emulator's TLB has no tags and is emptied on every system call: reading the tree takes twice as
+#: long), tests of ciphers, a search for BIOS disks. They change nothing that a kubelet reads; of
+#: the tree they change ``vulnerabilities/meltdown``.
+_FASTER: Final = ("nopti", "cryptomgr.notests", "edd=off")
 
-#: Ways that have failed in this process.
+#: Accelerators that have failed in this process.
 _given_up: Final[set[str]] = set()
 
 _Say = Callable[[str], None]
@@ -67,7 +66,7 @@ class _Way:
 
 
 class _Failed(Exception):
-    """An attempt came to nothing; ``silent`` where the guest never came up."""
+    """An attempt failed; ``silent`` where the guest never came up."""
 
     def __init__(self, reason: str, *, silent: bool = False) -> None:
         self.silent = silent
@@ -87,9 +86,9 @@ def capture_qemu(
     an architecture other than x86 (``arm64 -smp 4``).
 
     ``kernel`` is a kernel to boot instead of Debian's; ``deadline`` is for the whole boot, in
-    seconds (default: by the number of CPUs); ``accel`` is ``auto``, ``kvm`` or ``tcg``; ``say``
-    hears of the progress. Where the kernel shows something else than was described, the capture
-    has a warning that says so. Raises :class:`BadTarget`, :class:`CaptureError`.
+    seconds (default: by the number of CPUs); ``accel`` is ``auto``, ``kvm`` or ``tcg``; ``say`` is
+    called with each stage. The capture has a warning where the kernel shows another machine than
+    was described. Raises :class:`BadTarget`, :class:`CaptureError`.
     """
     wanted = layout(spec)
     where = f"qemu:{wanted.text}"
@@ -97,30 +96,30 @@ def capture_qemu(
     if shutil.which(board.program) is None:
         missing = f"there is no {board.program}: apt-get install {board.package}"
         raise CaptureError(where, missing)
-    made_of = parts(say, board)
+    boot_files = parts(say, board)
     if kernel is not None:
-        made_of = replace(made_of, kernel=Path(kernel))
-        if not made_of.kernel.is_file():
-            raise BadTarget(where, f"no kernel: {made_of.kernel}")
+        boot_files = replace(boot_files, kernel=Path(kernel))
+        if not boot_files.kernel.is_file():
+            raise BadTarget(where, f"no kernel: {boot_files.kernel}")
     ways = _ways(accel, wanted)
     usual = (120 if board is X86 else 300) + 3.0 * wanted.cpus
     until = time.monotonic() + (deadline or usual)
-    data = _first_that_works(wanted, made_of, ways, until, say, where)
-    made = captured(data, where=where, source=f"captured with QEMU ({wanted.text})")
-    warning = differences(made.tree, wanted.spec) if wanted.spec else ""
-    warnings = (*((warning,) if warning else ()), *made.warnings)
-    return replace(made, shape=wanted.spec, warnings=warnings)
+    data = _first_that_works(wanted, boot_files, ways, until, say, where)
+    capture = captured(data, where=where, source=f"captured with QEMU ({wanted.text})")
+    warning = differences(capture.tree, wanted.spec) if wanted.spec else ""
+    warnings = (*((warning,) if warning else ()), *capture.warnings)
+    return replace(capture, shape=wanted.spec, warnings=warnings)
 
 
 def _ways(accel: str, wanted: Layout) -> tuple[_Way, ...]:
     cpus = wanted.cpus
     kvm = _Way("kvm", _PATIENCE_KVM + _PATIENCE_KVM_PER_CPU * cpus, "KVM")
-    many = _Way("tcg,thread=multi", _PATIENCE + _PATIENCE_PER_CPU * cpus, "emulation")
-    one = _Way("tcg,thread=single", float("inf"), "emulation in one thread")
-    # A CPU's thread is waited for when the CPU is plugged out: with one for all, by itself.
-    # The kernel's CPUs that wait for each other have been seen on x86 alone.
-    patient = wanted.unplug or wanted.board is not X86
-    emulated = (replace(many, patience=float("inf")),) if patient else (many, one)
+    threaded = _Way("tcg,thread=multi", _PATIENCE + _PATIENCE_PER_CPU * cpus, "emulation")
+    single = _Way("tcg,thread=single", float("inf"), "emulation in one thread")
+    # To unplug a CPU, QEMU waits for the CPU's thread: a single thread would wait for itself.
+    # A guest's CPUs that wait for each other have been seen on x86 alone.
+    never_single = wanted.unplug or wanted.board is not X86
+    emulated = (replace(threaded, patience=float("inf")),) if never_single else (threaded, single)
     if accel == "kvm":
         return (kvm,)
     if accel == "tcg" or (accel == "auto" and wanted.board is not X86):
@@ -131,7 +130,7 @@ def _ways(accel: str, wanted: Layout) -> tuple[_Way, ...]:
 
 
 def has_kvm() -> bool:
-    """Whether trying is worth the seconds: a device may be there without the CPU's help."""
+    """Whether KVM may work: its device may be there on a CPU without virtualisation."""
     try:
         flags = re.search(r"^flags\s*:.*\b(vmx|svm)\b", Path("/proc/cpuinfo").read_text(), re.M)
     except (OSError, ValueError):
@@ -140,14 +139,14 @@ def has_kvm() -> bool:
 
 
 def _first_that_works(
-    wanted: Layout, made_of: Parts, ways: tuple[_Way, ...], until: float, say: _Say, where: str
+    wanted: Layout, boot_files: Parts, ways: tuple[_Way, ...], until: float, say: _Say, where: str
 ) -> bytes:
     failed: _Failed | None = None
     for way in ways:
         say(f"booting {wanted.cpus} CPUs ({way.name})")
         try:
             with tempfile.TemporaryDirectory(prefix="pinproof-qemu-") as folder:
-                return _Attempt(wanted, made_of, way, until, say, Path(folder)).run()
+                return _Attempt(wanted, boot_files, way, until, say, Path(folder)).run()
         except _Failed as error:
             failed = error
             if not error.silent or time.monotonic() >= until:
@@ -161,10 +160,10 @@ class _Attempt:
     """One guest, from boot to its last byte."""
 
     def __init__(
-        self, wanted: Layout, made_of: Parts, way: _Way, until: float, say: _Say, folder: Path
+        self, wanted: Layout, boot_files: Parts, way: _Way, until: float, say: _Say, folder: Path
     ) -> None:
         self._wanted = wanted
-        self._made_of = made_of
+        self._boot_files = boot_files
         self._way = way
         self._until = until
         self._say = say
@@ -175,7 +174,7 @@ class _Attempt:
     def run(self) -> bytes:
         plug = range(self._wanted.booted, self._wanted.cpus)
         image = guest.initramfs(
-            self._made_of.busybox.read_bytes(),
+            self._boot_files.busybox.read_bytes(),
             board=self._wanted.board,
             plug=plug,
             unplug=self._wanted.unplug,
@@ -183,47 +182,47 @@ class _Attempt:
             table=acpi.madt(self._wanted.table) if self._wanted.table else b"",
         )
         (self._folder / "initrd").write_bytes(image)
-        ours, theirs = socket.socketpair()
+        own_end, qemu_end = socket.socketpair()
         errors = os.open(self._folder / "stderr", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            command = self._command(theirs.fileno())
+            command = self._command(qemu_end.fileno())
             with (
-                contextlib.closing(_Monitor(ours)) as monitor,
-                started(command, stderr=errors, pass_fds=[theirs.fileno()]) as process,
+                contextlib.closing(_Monitor(own_end)) as monitor,
+                started(command, stderr=errors, pass_fds=[qemu_end.fileno()]) as process,
             ):
-                theirs.close()
+                qemu_end.close()
                 assert process.stdout is not None
                 return self._listen(process.stdout.fileno(), monitor)
         except (BrokenPipeError, ConnectionError) as error:
-            raise _Failed(self._why()) from error
+            raise _Failed(self._reason()) from error
         finally:
-            theirs.close()
+            qemu_end.close()
             os.close(errors)
 
     def _command(self, monitor: int) -> list[str]:
         board = self._wanted.board
         words = [f"console={board.console}", "quiet", "panic=-1", *self._wanted.kernel]
-        words += ["loglevel=1"] if board.shares_line else _SPARED
+        words += ["loglevel=1"] if board.shares_line else _FASTER
         console = [] if board.shares_line else ["-serial", f"file:{self._folder / 'console'}"]
         return [
             board.program, "-nodefaults", "-no-user-config", "-display", "none", "-nic", "none",
             "-no-reboot", "-machine", board.machine, "-accel", self._way.accelerator,
             "-chardev", f"socket,id=qmp,fd={monitor}", "-mon", "chardev=qmp,mode=control",
             "-chardev", "stdio,id=data,signal=off", "-serial", "chardev:data", *console,
-            "-kernel", str(self._made_of.kernel), "-initrd", str(self._folder / "initrd"),
+            "-kernel", str(self._boot_files.kernel), "-initrd", str(self._folder / "initrd"),
             "-append", " ".join(words),
             *self._wanted.arguments,
         ]  # fmt: skip
 
     def _listen(self, descriptor: int, monitor: _Monitor) -> bytes:
-        self._heard = chunks(descriptor, min(self._until, time.monotonic() + self._way.patience))
+        self._chunks = chunks(descriptor, min(self._until, time.monotonic() + self._way.patience))
         try:
             if self._wanted.board.shares_line:
                 self._skip_to(guest.UP)
             else:
                 self._expect(guest.UP)
             self._up = True
-            self._heard = chunks(descriptor, self._until)
+            self._chunks = chunks(descriptor, self._until)
             self._say("the kernel is up")
             self._plug(monitor)
             self._expect(guest.DATA)
@@ -233,15 +232,15 @@ class _Attempt:
             what = "was not read in time" if self._up else "was not up in time"
             raise _Failed(f"the guest {what}", silent=not self._up) from None
 
-    def _more(self) -> None:
-        chunk = next(self._heard, b"")
+    def _read_chunk(self) -> None:
+        chunk = next(self._chunks, b"")
         if not chunk:
-            raise _Failed(self._why(), silent=self._way.accelerator == "kvm" and not self._up)
+            raise _Failed(self._reason(), silent=self._way.accelerator == "kvm" and not self._up)
         self._buffer += chunk
 
     def _expect(self, line: bytes) -> None:
         while b"\n" not in self._buffer:
-            self._more()
+            self._read_chunk()
             if len(self._buffer) > 1 << 16:
                 break
         said, _, self._buffer = self._buffer.partition(b"\n")
@@ -249,7 +248,7 @@ class _Attempt:
             raise _Failed(f"the guest said {said[:80]!r} instead of {line.decode()}")
 
     def _skip_to(self, line: bytes) -> None:
-        """Past all that firmware and kernel say before it."""
+        """Skip all that firmware and kernel write before it."""
         mark, skipped = b"\n" + line + b"\n", 0
         while mark not in self._buffer:
             kept = self._buffer[-len(mark) :]
@@ -257,7 +256,7 @@ class _Attempt:
             if skipped > _MOST_PREAMBLE:
                 raise _Failed(f"the guest did not say {line.decode()}")
             self._buffer = kept
-            self._more()
+            self._read_chunk()
         self._buffer = self._buffer.partition(mark)[2]
 
     def _plug(self, monitor: _Monitor) -> None:
@@ -279,7 +278,7 @@ class _Attempt:
         try:
             while not unpacker.eof:
                 while not self._buffer:
-                    self._more()
+                    self._read_chunk()
                 data += unpacker.decompress(self._buffer, MAX_STREAM + 1 - len(data))
                 self._buffer = unpacker.unconsumed_tail
                 if len(data) > MAX_STREAM:
@@ -288,8 +287,8 @@ class _Attempt:
             raise _Failed(f"the guest's data is damaged: {error}") from error
         return bytes(data)
 
-    def _why(self) -> str:
-        """QEMU's last complaint, else the guest's."""
+    def _reason(self) -> str:
+        """QEMU's last error, else the last line of the guest's console."""
         said = [line for line in last_lines(self._folder / "stderr") if "warning:" not in line]
         said = said or last_lines(self._folder / "console")[-1:]
         return (
@@ -300,7 +299,7 @@ class _Attempt:
 
 
 class _Monitor:
-    """QEMU's machine protocol (QMP), as much of it as plugs CPUs in and out."""
+    """QEMU's machine protocol (QMP), as far as plugging CPUs in and out needs it."""
 
     _TIMEOUT: Final = 30.0
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-#: Becomes the program, which the kernel kills when its parent dies (PR_SET_PDEATHSIG, SIGKILL);
-#: the parent may be gone already.
+#: Executes the program, which the kernel kills when its parent dies (PR_SET_PDEATHSIG, SIGKILL). It
+#: ends where the parent is gone already.
 _LAUNCH: Final = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); "
     "os.getppid() == int(sys.argv[1]) and os.execvp(sys.argv[2], sys.argv[2:])"
@@ -33,8 +33,9 @@ def started(
     stderr: int = subprocess.DEVNULL,
     pass_fds: Sequence[int] = (),
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The program, in a process group of its own, its stdout a pipe; on leaving, the group is
-    killed and reaped. It also dies with this process, and with the thread that started it."""
+    """The running program, in a process group of its own, with a pipe as its stdout. The end of the
+    block kills and reaps the group. The program also dies with this process, and with the thread
+    that started it."""
     launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *command]
     process = subprocess.Popen(
         launch,
@@ -68,8 +69,8 @@ def last_lines(log: Path) -> list[str]:
 
 
 def chunks(descriptor: int, until: float) -> Iterator[bytes]:
-    """What comes out of a pipe, to its end; raises :class:`TookTooLong` where that is not reached
-    by ``until`` (of ``time.monotonic``)."""
+    """The data of a pipe, to its end; raises :class:`TookTooLong` where the end has not come by
+    ``until`` (of ``time.monotonic``)."""
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
         while True:

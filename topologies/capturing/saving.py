@@ -18,7 +18,7 @@ from topologies.machine import Machine
 from topologies.packing import pack
 
 SUFFIX: Final = ".tar.xz"
-#: What TOML asks to be escaped in a basic string, beyond what JSON escapes.
+#: What TOML escapes in a basic string and JSON does not.
 _DELETE: Final = {0x7F: "\\u007f"}
 
 
@@ -30,15 +30,15 @@ def description(capture: Capture, *, name: str = "", why: str = "") -> str:
 
 
 def check_place(path: str | os.PathLike[str], *, force: bool = False) -> Path:
-    """The archive's path that :func:`write_capture` would take for ``path``: for a look before the
-    work. Raises :class:`BadTarget` where it would."""
+    """The archive's path that :func:`write_capture` uses for ``path``, to check it before a
+    capture. Raises :class:`BadTarget` as that does."""
     text = os.fspath(path)
     place = Path(text if text.endswith(SUFFIX) else text + SUFFIX)
     if place.name == SUFFIX:
         raise BadTarget(str(place), "a capture needs a name")
-    there = [one for one in (place, _note(place)) if one.exists() or one.is_symlink()]
-    if there and not force:
-        raise BadTarget(str(there[0]), "it is there already; --force replaces it")
+    existing = [file for file in (place, _note(place)) if file.exists() or file.is_symlink()]
+    if existing and not force:
+        raise BadTarget(str(existing[0]), "it is there already; --force replaces it")
     if not place.parent.is_dir():
         raise BadTarget(str(place), "there is no such folder")
     return place
@@ -70,13 +70,13 @@ def _note(place: Path) -> Path:
 
 
 def _toml(value: str) -> str:
-    """JSON's escapes are TOML's, but for DEL, and TOML has no surrogates."""
+    """A TOML string. It has JSON's escapes, DEL escaped too, and no surrogates."""
     clean = value.encode("utf-8", "replace").decode()
     return json.dumps(clean, ensure_ascii=False).translate(_DELETE)
 
 
 def write_whole(place: Path, data: bytes, *, mode: int = 0o600) -> None:
-    """Under another name first: what is at ``place`` is whole at any moment."""
+    """Write under another name first: what is at ``place`` is whole at any moment."""
     descriptor, draft = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:

@@ -13,12 +13,12 @@ It prints one stream, which :mod:`topologies.capturing.stream` reads::
      lrwxrwxrwx 1 0 0 0 Nov 21 09:34 sys/devices/system/cpu/cpu0/node0 -> ../../node/node0
     end
 
-Text rather than tar, because sysfs says of every file that it has 4096 bytes: GNU tar pads it with
-NULs, busybox tar gives up, and /proc/cpuinfo (0 bytes, it says) comes out empty. Nor the shell's
-own ``read``: it asks for one byte at a time, and some kernels answer that with the end of the file
+The stream is text, because sysfs states 4096 bytes for every file: GNU tar pads it with NULs,
+busybox tar gives up, and /proc/cpuinfo, which states 0 bytes, comes out empty. The shell's own
+``read`` is not used: it reads one byte at a time, and some kernels then report the end of the file
 for the maps of CPUs (seen on 6.18). One awk reads a group of files, so that a machine of 512 CPUs
-with its 30,000 files starts two dozen processes. mawk dies of a file that gives EIO: that costs the
-rest of its group.
+with its 30,000 files starts two dozen processes. mawk dies of a file that gives EIO: the rest of
+its group is then missing.
 """
 
 from __future__ import annotations

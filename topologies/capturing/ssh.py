@@ -1,8 +1,8 @@
 """A node, captured over SSH: one connection, one command, nothing left behind.
 
-The host key must be known (``~/.ssh/known_hosts``). The script goes to a plain ``/bin/sh`` on
-stdin, so no text of ours passes a login shell but that path; what comes back is bounded in size
-and time, and is read by :mod:`topologies.capturing.stream`, which trusts none of it.
+The host key must be known (``~/.ssh/known_hosts``). The script goes to ``/bin/sh`` on stdin, so the
+login shell gets nothing but that path. The answer is bounded in size and time.
+:mod:`topologies.capturing.stream` reads it, and does not trust it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def capture_ssh(
 ) -> Capture:
     """Capture the node at ``ssh://user@host:port``: no root, and nothing to install there.
 
-    ``known_hosts`` is a file of its own instead of ``~/.ssh/known_hosts``. With
-    ``accept_new_host_key`` the key of a host that has none there yet is added to it; a changed key
-    is refused all the same. ``key`` is a private key to log in with instead of the agent's and
-    ``~/.ssh``'s. ``deadline`` bounds the whole, in seconds. Raises :class:`BadTarget`,
-    :class:`HostKeyError`, :class:`CaptureError`.
+    ``known_hosts`` is a file to use instead of ``~/.ssh/known_hosts``. With ``accept_new_host_key``
+    the key of a host that has none there yet is added to it; a changed key is still refused.
+    ``key`` is a private key to log in with instead of the agent's and ``~/.ssh``'s. ``deadline``
+    bounds the whole, in seconds. Raises :class:`BadTarget`, :class:`HostKeyError`,
+    :class:`CaptureError`.
     """
     import paramiko
 
@@ -81,16 +81,16 @@ def _run(client: paramiko.SSHClient, address: Address, until: float) -> bytes:
     except (paramiko.SSHException, EOFError, OSError) as error:
         reason = failed_request(error, late=deadline.passed, patience=left)
         raise CaptureError(where, reason) from error
-    data, aside = bytearray(), 0
+    data, on_stderr = bytearray(), 0
     while True:
         left = until - time.monotonic()
         if left <= 0:
             raise CaptureError(where, "it was not read in time")
         if channel.recv_stderr_ready():
-            aside += len(channel.recv_stderr(_CHUNK))
-        if len(data) + aside > MAX_STREAM:
+            on_stderr += len(channel.recv_stderr(_CHUNK))
+        if len(data) + on_stderr > MAX_STREAM:
             raise CaptureError(where, f"it sent more than {MAX_STREAM >> 20} MiB")
-        # What waits on stderr is not to wait for stdout, or a node that fills it is never done.
+        # With data on stderr, do not wait for stdout: a node whose stderr is full writes nothing.
         channel.settimeout(min(left, 0.0 if channel.recv_stderr_ready() else 0.5))
         try:
             chunk = channel.recv(_CHUNK)

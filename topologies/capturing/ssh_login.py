@@ -1,4 +1,4 @@
-"""Logging in at a host over SSH, and what is said where that fails."""
+"""Logging in to a host over SSH, and the one reason of a failure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Deadline:
-    """Closes a connection after so many seconds: for the answer to a request, and for room to
-    write, paramiko waits without a bound. ``passed``: it was closed so."""
+    """Closes a connection after ``seconds``: paramiko waits without a bound for the answer to a
+    request, and for room to write. ``passed``: this deadline closed it."""
 
     def __init__(self, transport: paramiko.Transport, seconds: float) -> None:
         self.passed = False
@@ -55,7 +55,7 @@ def log_in(
     subclass :class:`HostKeyError`."""
     import paramiko
 
-    # Without a handler, what paramiko's thread logs of a torn connection would go to stderr.
+    # Without a handler, paramiko's thread would log a broken connection to stderr.
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
     usable = [_private_key(address, path) for path in keys]
     if known_hosts.exists():
@@ -68,8 +68,8 @@ def log_in(
             port=address.port,
             username=address.user,
             pkey=usable[0] if len(usable) == 1 else None,
-            # A list is fine with paramiko, not with its stubs. What it says of a key that failed is
-            # of the last type that it took the file for, so a single key goes as what it is.
+            # paramiko accepts a list, its stubs do not. For a file, its error is about the last
+            # type of key that it tried; so a single key is given as a key.
             key_filename=[str(path) for path in keys] if len(keys) > 1 else None,  # type: ignore[arg-type]
             allow_agent=not keys,
             look_for_keys=not keys,
@@ -83,7 +83,7 @@ def log_in(
         raise
     except paramiko.BadHostKeyException as error:
         raise hostkeys.changed(address, known_hosts, error.key) from None
-    except Exception as error:  # paramiko's thread hands on whatever a host's bytes led it to
+    except Exception as error:  # paramiko's thread passes on any error that the host's bytes cause
         spent = time.monotonic() - began
         reason = failed_login(error, client.get_transport(), seconds=spent, patience=patience)
         raise CaptureError(str(address), reason) from error

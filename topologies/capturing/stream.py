@@ -1,9 +1,9 @@
-"""What a node sent, read: from the bytes of a stream to the files and links of a tree.
+"""Reads what a node sent: from the bytes of a stream to the files and links of a tree.
 
-The sender is not trusted. Only paths of :mod:`topologies.capturing.scope` are kept, links are held
-to the rules of every tree, and whatever is not as :mod:`topologies.capturing.script` writes it
-refuses the whole stream with one line. What comes before the first line (a greeting that a login
-shell prints) is passed over; carriage returns of a terminal in between and NUL bytes are dropped.
+The sender is not trusted. Only paths of :mod:`topologies.capturing.scope` are kept, and links
+follow the rules of every tree. A line that :mod:`topologies.capturing.script` does not write makes
+the whole stream refused. Lines before the first one (a login shell's greeting) are ignored;
+carriage returns of a terminal and NUL bytes are dropped.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _body(lines: list[str]) -> list[str]:
 
 class _Reader:
     def __init__(self, received: Received) -> None:
-        self._to = received
+        self._received = received
         self._path: str | None = None
         self._text: list[str] = []
 
@@ -102,12 +102,12 @@ class _Reader:
         elif kind == "L" and not value:
             self._path = ""
         elif kind == "X":
-            self._to.unreadable.append(value[:1024])
+            self._received.unreadable.append(value[:1024])
         elif kind in ("kernel", "arch"):
-            setattr(self._to, kind, value if _PLAIN.fullmatch(value) else "unknown")
+            setattr(self._received, kind, value if _PLAIN.fullmatch(value) else "unknown")
         else:
             raise BrokenStream(f"refused: not a line of a capture: {line[:120]!r}")
-        if len(self._to.unreadable) > MAX_FILES:
+        if len(self._received.unreadable) > MAX_FILES:
             raise BrokenStream("refused: more than any machine's tree")
 
     def _link(self, path: str, target: str) -> None:
@@ -117,7 +117,8 @@ class _Reader:
         self._keep(path, Link(target))
 
     def _finish(self) -> None:
-        """A glob of the script matches a little more than the table means: that is passed over."""
+        """Keep the file that was read. A glob of the script also matches files that the table does
+        not mean."""
         path, text = self._path, "".join(self._text)
         self._path, self._text = None, []
         if not path or not is_file(path):
@@ -125,11 +126,11 @@ class _Reader:
         if text:
             self._keep(path, text)
         else:
-            self._to.unreadable.append(path)
+            self._received.unreadable.append(path)
 
     def _keep(self, path: str, text: str) -> None:
-        if path in self._to.entries:
+        if path in self._received.entries:
             raise BrokenStream(f"refused: {path} twice")
-        if len(self._to.entries) >= MAX_FILES:
+        if len(self._received.entries) >= MAX_FILES:
             raise BrokenStream("refused: more than any machine's tree")
-        self._to.entries[path] = text
+        self._received.entries[path] = text

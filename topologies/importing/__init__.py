@@ -1,9 +1,9 @@
 """Machines that others captured: archives of hwloc-gather-topology, dumps for tests of lscpu.
 
 Both hold ``sys`` and ``proc`` below folders of their own, and not all that a kubelet reads.
-:func:`complete` makes up what is there in another form and says what it made of what;
+:func:`complete` adds what the tree has in another form, and notes what it made from what;
 :func:`topologies.load` in contrast reads an archive as it is. What belongs here: adding what
-follows from a tree. What never does: guessing, and mending what a kernel really shows.
+follows from a tree. What never does: guessing, and repairing what a kernel really shows.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ class Completed:
 
 
 def complete(tree: Mapping[str, str], *, where: str = "the tree") -> Completed:
-    """``tree`` with what follows from it. A tree that lacks nothing comes back as it was.
-
-    Raises :class:`topologies.BrokenMachine` for one that tells of no CPU, or of more than Linux
-    numbers; ``where`` names it then.
+    """``tree`` with what follows from it. A tree that lacks nothing is returned as it was. Raises
+    :class:`topologies.BrokenMachine` for one that names no CPU, or has numbers above those of
+    Linux; the error names it by ``where``.
     """
     draft = Draft(tree)
     for path, wrong in beyond_linux(tree):

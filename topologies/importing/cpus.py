@@ -1,8 +1,8 @@
-"""Completing ``cpu/``: which CPUs there are, their ids, who is whose sibling.
+"""Completing ``cpu/``: which CPUs there are, their ids and siblings.
 
-Everything is made of what the tree holds in another form. What a kernel shows or does not show by
-itself stays as it is: a machine without ``cpuN/online`` has a kernel that cannot switch CPUs off,
-and caches without an ``id`` are a fact that the kubelet has to live with.
+What is added is derived from what the tree holds in another form. What a kernel does not show is
+not added: a machine without ``cpuN/online`` has a kernel that cannot switch CPUs off, and a kubelet
+on a real machine meets caches without an ``id`` too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from topologies.importing.draft import Draft
 from topologies.importing.notes import NoteKind
 from topologies.paths import CPU, CPUINFO
 
-#: A set of siblings under its name of old and of today.
+#: Sets of siblings, by the old name and the name of today.
 _THREADS: Final = ("thread_siblings", "core_cpus")
 _PACKAGES: Final = ("core_siblings", "package_cpus")
 _SETS: Final = (*_THREADS, *_PACKAGES, "die_cpus", "cluster_cpus", "book_siblings")
@@ -38,14 +38,15 @@ def complete_cpu_lists(draft: Draft) -> None:
     why = "up to the highest CPU that the tree knows; the kernel may have allowed for more"
     possible = _list(draft, "possible", reach, why)
     draft.width = max(possible.bit_length(), 1)
-    # An unreadable one stays: kernels write ",4-5" where there are more CPUs than they allow for.
+    # One that cannot be read stays: kernels write ",4-5" where there are more CPUs than they allow
+    # for.
     if f"{CPU}/offline" not in draft.entries:
         offline = possible & ~online
         draft.complete(f"{CPU}/offline", draft.list_text(offline), "possible and not online")
 
 
 def _list(draft: Draft, name: str, members: int, why: str) -> int:
-    """The CPUs of a list; where it is missing or none, ``members``, and so it is written."""
+    """The CPUs of a list. Where it is missing or not a list, ``members`` are written to it."""
     path = f"{CPU}/{name}"
     listed = draft.cpus(path)
     if listed is not None:
@@ -63,8 +64,8 @@ def _put_list(draft: Draft, path: str, members: int, why: str) -> None:
 
 
 def _online(draft: Draft) -> tuple[int, str]:
-    """The kernel lists online CPUs alone in ``/proc/cpuinfo``, and shows the topology of no others
-    (those of old did, and had a switch that is 0)."""
+    """The online CPUs, and where they are from. The kernel lists no other CPUs in
+    ``/proc/cpuinfo``, and shows no other topology; old kernels did, and had a switch that is 0."""
     listed, shown = bits(draft.processors), draft.has_topology()
     off = bits(cpu for cpu in ids(draft.folders) if draft.text(f"{CPU}/cpu{cpu}/online") == "0")
     if listed | shown:
@@ -157,7 +158,7 @@ def complete_siblings(draft: Draft) -> None:
     """Masks from lists and lists from masks; where there is neither, the CPUs of equal ids."""
     _translate(draft, [f"{CPU}/cpu{cpu}/topology/{name}" for cpu in ids(draft.online)
                        for name in _SETS], "{}", "{}_list", "topology")  # fmt: skip
-    for names, of, say in (
+    for names, of, words in (
         (_THREADS, ("physical_package_id", "die_id", "core_id"), "equal package, die and core id"),
         (_PACKAGES, ("physical_package_id",), "equal package id"),
     ):
@@ -171,11 +172,11 @@ def complete_siblings(draft: Draft) -> None:
                 added |= 1 << cpu
         if added:
             what = f"{CPU}/cpu{{{format_list(added)}}}/topology/{names[0]}"
-            draft.note(NoteKind.COMPLETED, f"{what} and its list", f"the CPUs of {say}")
+            draft.note(NoteKind.COMPLETED, f"{what} and its list", f"the CPUs of {words}")
 
 
 def _groups(draft: Draft, names: Iterable[str]) -> dict[int, int]:
-    """The online CPUs that have the same ids as each; those that lack one are in no group."""
+    """The CPUs with the same ids, by online CPU. One without the first or last id is left out."""
     keys: dict[int, tuple[int | None, ...]] = {}
     for cpu in ids(draft.online):
         key = tuple(draft.number(f"{CPU}/cpu{cpu}/topology/{name}") for name in names)
@@ -186,7 +187,7 @@ def _groups(draft: Draft, names: Iterable[str]) -> dict[int, int]:
 
 
 def complete_caches(draft: Draft) -> None:
-    """The two forms of who shares a cache. Ids are the kernel's to give."""
+    """Add the mask or the list of the CPUs that share a cache. Only the kernel gives ids."""
     folders = sorted({found[1] for found in map(_INDEX.fullmatch, draft.entries) if found})
     _translate(draft, folders, "{}/shared_cpu_map", "{}/shared_cpu_list", "caches")
     bare = [one for one in folders if f"{one}/id" not in draft.entries]
@@ -199,8 +200,8 @@ def complete_caches(draft: Draft) -> None:
 
 
 def _translate(draft: Draft, bases: Iterable[str], mask: str, listed: str, what: str) -> None:
-    """Add the one form of each set where there is only the other."""
-    made: dict[str, int] = {}
+    """Add the mask of each set that has only a list, and the reverse."""
+    counts: dict[str, int] = {}
     readers: tuple[tuple[str, str, Callable[[str], int | None], Callable[[int], str]], ...] = (
         (mask, listed, draft.cpus, draft.mask_text),
         (listed, mask, draft.mask, draft.list_text),
@@ -211,7 +212,7 @@ def _translate(draft: Draft, bases: Iterable[str], mask: str, listed: str, what:
             if path not in draft.entries and (members := read(other.format(base))) is not None:
                 draft.entries[path] = write(members)
                 name = path.rpartition("/")[2]
-                made[name] = made.get(name, 0) + 1
-    for name, count in made.items():
+                counts[name] = counts.get(name, 0) + 1
+    for name, count in counts.items():
         why = "the same set in its other form"
         draft.note(NoteKind.COMPLETED, f"{CPU}/cpu*/{what}, {count} times {name}", why)

@@ -41,7 +41,7 @@ class Draft(Texts):
         self.note(NoteKind.COMPLETED, path, why)
 
     def number(self, path: str) -> int | None:
-        """An id as sysfs writes it; -1 is one."""
+        """An id as sysfs writes it, which may be -1."""
         found = self.text(path)
         return int(found) if found and re.fullmatch(r"-?[0-9]{1,9}", found, re.ASCII) else None
 

@@ -25,12 +25,12 @@ _FILE: Final = re.compile(rf"{NODE}/node([0-9]{{1,5}})/.*", re.ASCII)
 
 
 def complete_nodes(draft: Draft) -> None:
-    """Links first: they are what the kubelet reads."""
+    """Links come first, because the kubelet reads those."""
     nodes = sorted(_folders(draft) | _named(draft))
     if not nodes:
         draft.note(NoteKind.LACKING, NODE, "no NUMA node; the kubelet takes packages for nodes")
         return
-    _mend_links(draft)
+    _repair_links(draft)
     _add_links(draft, nodes)
     _complete_sets(draft, nodes)
     for node in nodes:
@@ -46,8 +46,8 @@ def _folders(draft: Draft) -> set[int]:
 
 
 def _named(draft: Draft) -> set[int]:
-    """Nodes that the links of CPUs name: without their folder they count if nothing tells which
-    nodes there are, or if ``node/online`` has them."""
+    """Nodes that the links of CPUs name: of them those in ``node/online``, or all where that cannot
+    be read."""
     named = set(_homes(draft))
     online = draft.cpus(f"{NODE}/online")
     return named if online is None else named & set(ids(online))
@@ -68,26 +68,26 @@ def _by_node(draft: Draft, paths: re.Pattern[str]) -> dict[int, int]:
     return grouped((int(one["node"]), int(one["cpu"])) for one in found)
 
 
-def _mend_links(draft: Draft) -> None:
-    """Links that lead to no CPU: packers that copy a part of sysfs leave such."""
+def _repair_links(draft: Draft) -> None:
+    """Repair links that lead to no CPU: packers that copy a part of sysfs leave such links."""
     folders = draft.folders
     for node, members in sorted(_linked(draft).items()):
-        mended = 0
+        repaired = 0
         for cpu in ids(members & folders):
             path = f"{NODE}/node{node}/cpu{cpu}"
             target = draft.entries.get(path)
             if isinstance(target, Link) and not target.endswith(f"/cpu/cpu{cpu}"):
                 draft.entries[path] = Link(f"../../cpu/cpu{cpu}")
-                mended |= 1 << cpu
-        if mended:
-            what = f"{NODE}/node{node}/cpu{{{format_list(mended)}}}"
+                repaired |= 1 << cpu
+        if repaired:
+            what = f"{NODE}/node{node}/cpu{{{format_list(repaired)}}}"
             why = "the links did not lead to the CPUs they are named by"
             draft.note(NoteKind.REPAIRED, what, why)
 
 
 def _add_links(draft: Draft, nodes: list[int]) -> None:
-    """For CPUs that have a folder, are in no node's folder, and in the list or mask of just one
-    node."""
+    """Add the links of CPUs that have a folder, are in no node's folder, and are in the list or
+    mask of exactly one node."""
     linked, folders = reduce(or_, _linked(draft).values(), 0), draft.folders
     homes = _homes(draft)
     claims = {node: _listed(draft, node, homes.get(node, 0)) for node in nodes}
@@ -131,8 +131,8 @@ def _complete_sets(draft: Draft, nodes: list[int]) -> None:
                 draft.entries[f"{base}/{name}"] = write(members if stated is None else stated)
                 key = name, "the links of each" if stated is None else f"the {other} of each"
                 done[key] = done.get(key, 0) | 1 << node
-    for (name, why), made in done.items():
-        what = f"{NODE}/node{{{format_list(made)}}}/{name}"
+    for (name, why), added in done.items():
+        what = f"{NODE}/node{{{format_list(added)}}}/{name}"
         draft.note(NoteKind.COMPLETED, what, why)
 
 

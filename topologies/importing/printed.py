@@ -1,8 +1,8 @@
 """What lscpu and lstopo print of a machine, as a tree.
 
-Read are ``lscpu -p`` and ``lscpu -e`` (with whatever columns), ``lscpu -J -e``, and ``lstopo --of
-xml`` of hwloc 1 and 2. None of them prints all that a kubelet reads: the notes say what was made up
-or is not known. What never belongs here: running those programs.
+It reads ``lscpu -p`` and ``lscpu -e`` (with any columns), ``lscpu -J -e``, and ``lstopo --of xml``
+of hwloc 1 and 2. None of them prints all that a kubelet reads: the notes say what was made up or is
+not known. What never belongs here: running those programs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DASH: Final = re.compile(r'(":\s*)-(?=\s*[,}])')
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _YES: Final = (True, "yes", "Y", "true", "1")
 _HEADS: Final = re.compile(r"CPU(?: +[A-Z0-9a-z:()%-]+)+ *(?:\n|$)")
-_TELLS_NONE: Final = "`{}` tells no CPU from another: give it what `lscpu -J -e` prints"
+_NO_TOPOLOGY: Final = "`{}` tells no CPU from another: give it what `lscpu -J -e` prints"
 _LSCPU: Final = (
     Note(NoteKind.COMPLETED, "cpu/cpu*/topology", "lscpu numbers cores and sockets by itself"),
     Note(NoteKind.COMPLETED, "cpu/cpu*/cache/index3/size", "lscpu prints none in its table"),
@@ -44,9 +44,9 @@ _LSTOPO: Final = (
 
 
 def read_printed(path: Path) -> tuple[Tree, tuple[Note, ...]] | None:
-    """The tree that a file with such output tells of, and notes on what it lacks; ``None`` where
+    """The tree that a file with such output describes, and notes on what it lacks; ``None`` where
     the file is something else, such as an archive. Raises :class:`BrokenMachine` for output that is
-    cut off, contradicts itself, or has not what a topology needs; the error then names the command
+    cut off, contradicts itself, or lacks what a topology needs; the error then names the command
     that prints it."""
     try:
         if not path.is_file() or path.stat().st_size > _MOST_BYTES:
@@ -72,7 +72,7 @@ def _reader(start: str) -> Callable[[str], _Read] | None:
     if _HEADS.match(start):
         return _table
     if start.startswith("Architecture:"):
-        raise ValueError(_TELLS_NONE.format("lscpu"))
+        raise ValueError(_NO_TOPOLOGY.format("lscpu"))
     return None
 
 
@@ -114,7 +114,7 @@ def _json(text: str) -> _Read:
     except ValueError as error:
         raise ValueError(f"cut off: {error}") from error
     if isinstance(read, dict) and "lscpu" in read:
-        raise ValueError(_TELLS_NONE.format("lscpu -J"))
+        raise ValueError(_NO_TOPOLOGY.format("lscpu -J"))
     rows = read.get("cpus") if isinstance(read, dict) else None
     if not isinstance(rows, list) or not all(isinstance(one, dict) for one in rows):
         raise ValueError("not a list of CPUs: give it what `lscpu -J -e` prints")
@@ -176,7 +176,7 @@ def _xml(text: str) -> _Read:
 
 
 def _objects(root: ElementTree.Element, kind: str) -> Iterator[tuple[int, ElementTree.Element]]:
-    """Objects of a kind with their numbers; hwloc 1 calls two of them otherwise, and numbers no
+    """Objects of a kind with their numbers; hwloc 1 has other names for two kinds, and numbers no
     cache."""
     for place, one in enumerate(root.iter("object")):
         name = one.get("type", "")

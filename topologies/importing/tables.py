@@ -1,4 +1,4 @@
-"""The least tree that a table of CPUs makes: ids of sysfs, caches, NUMA nodes and their memory.
+"""The smallest tree of a table of CPUs: ids of sysfs, caches, NUMA nodes and their memory.
 
 What belongs here: rows into files; :func:`topologies.complete` adds what follows from those.
 """
@@ -16,14 +16,14 @@ from topologies.tree import Link, Tree
 
 #: No kernel numbers cores, packages or caches higher.
 _MOST: Final = 1 << 31
-#: In kB; of a cache whose size is unknown. Nothing that a kubelet decides depends on it.
+#: The size in kB for a cache of unknown size. No decision of a kubelet depends on it.
 _SIZE: Final = 16384
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One CPU. ``core`` is unique in its socket, ``cache`` (the L3 cache) on the machine; an
-    offline CPU has none of them. ``None`` is what nobody said."""
+    offline CPU has none of them. ``None``: not stated."""
 
     cpu: int
     core: int | None = None
@@ -40,7 +40,7 @@ def tree_of(
     sizes: Mapping[int, int] | None = None,
 ) -> Tree:
     """The tree of these CPUs; ``memory`` is that of each NUMA node and ``sizes`` of each L3 cache,
-    in kB. A cache of unknown size gets one, without which a kubelet passes over it.
+    in kB. A cache of unknown size gets one, because a kubelet ignores a cache without a size.
 
     Raises :class:`ValueError` for no CPU, one that is named twice, an online CPU without core or
     socket, and numbers that no Linux has.

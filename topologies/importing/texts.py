@@ -11,8 +11,8 @@ from topologies.tree import Link
 
 
 def clean_texts(draft: Draft) -> None:
-    """Take away NUL bytes (which a file's stated size leaves behind, and some kernels wrote) and
-    the carriage returns of CRLF; and what tells the machine from its twins."""
+    """Remove NUL bytes (which packers leave that trust a stated size, and which some kernels
+    wrote), the carriage returns of CRLF, and what identifies the machine."""
     nuls, returns = [], []
     for path, text in draft.entries.items():
         if isinstance(text, Link):
@@ -27,10 +27,10 @@ def clean_texts(draft: Draft) -> None:
     for paths, what in ((nuls, "NUL bytes"), (returns, "carriage returns of CRLF")):
         if paths:
             draft.note(NoteKind.REPAIRED, shortened(paths), f"{what} taken out")
-    _take_identities(draft)
+    _remove_identities(draft)
 
 
-def _take_identities(draft: Draft) -> None:
+def _remove_identities(draft: Draft) -> None:
     serials = [path for path in draft.entries if is_identity(path)]
     for path in serials:
         del draft.entries[path]

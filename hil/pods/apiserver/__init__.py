@@ -3,11 +3,11 @@
     server = Server.of(Path("admin.conf"))      # hil.apiserver
     with ClusterPods.on(server, "node7", boot_id=facts.boot_id) as pods:
         there = pods.create(pod)      # the same pod, with the uid that the server gave it
-        pods.statuses()              # all of ours, one request
+        pods.statuses()              # all of the run's, one request
         pods.delete(there)             # with grace; force=True: grace 0
     # the namespace is removed, with everything in it
 
-Everything here runs beside the runner: no credential reaches a node. It raises what
+Everything here runs on the runner: no credential reaches a node. It raises what
 :mod:`hil.apiserver` lists.
 """
 

@@ -1,4 +1,4 @@
-"""How pods come to a node that was taken, by what its inventory says."""
+"""How pods are brought to a leased node, as its inventory says."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def pod_source_for(
 
 
 def swept(address: NodeAddress, facts: NodeFacts) -> list[str]:
-    """What a killed run left in the node's cluster, removed: the names of namespaces; none without
-    a kubeconfig. For a node whose lease nobody holds. Raises what :mod:`hil.pods.apiserver`
-    lists."""
+    """Remove what a killed run left in the node's cluster, and return the names of the namespaces;
+    none without a kubeconfig. No other run may hold the node's lease. Raises what
+    :mod:`hil.pods.apiserver` lists."""
     if address.kubeconfig is None:
         return []
     with closing(Server.of(address.kubeconfig, address.context)) as server:

@@ -1,4 +1,4 @@
-"""Our pods on one node of a cluster.
+"""Pods of a run on one node of a cluster.
 
 What belongs here: creating, deleting and reading pods, and which node they are for. What never
 does: namespaces (:mod:`hil.apiserver.space`), and the form of a pod
@@ -30,10 +30,9 @@ _SETTLED: Final = ("Running", "Succeeded", "Failed")
 
 
 class ClusterPods:
-    """Pods in a namespace of ours, bound to one node. Leaving removes them and the namespace.
-
-    ``namespace`` is its name, ``node`` the node's. ``uids``: by the uid that a pod was stated with,
-    the one that the server gave it.
+    """Pods in a namespace of pinproof, bound to one node. Leaving removes them and the namespace.
+    ``namespace`` is its name, ``node`` the node's. ``uids`` has the uid that the server gave a pod,
+    by the one that the pod was stated with.
     """
 
     def __init__(
@@ -66,19 +65,19 @@ class ClusterPods:
         patience: float = space.PATIENCE,
         say: Callable[[str], None] = lambda line: None,
     ) -> ClusterPods:
-        """A new namespace for pods on ``node``, whose lease is held: what an earlier run left of
-        ours for it is removed first. ``boot_id``: of the machine that was reached another way; the
-        cluster's node must be that machine. ``namespace``: call it so.
+        """A new namespace for pods on ``node``, whose lease is held: those that an earlier run left
+        for it are removed first. ``boot_id`` is that of the machine that was reached another way;
+        the cluster's node must be that machine. ``namespace`` is the name it gets.
 
         Raises :class:`hil.shell.NodeUsageError` where there is no such node, where it is
-        another machine, and where the namespace is somebody else's; else what
+        another machine, and where the namespace is another user's; else what
         :mod:`hil.pods.apiserver` lists.
         """
         require_node(server, node, boot_id)
         for name in space.sweep(server, node, seconds=patience):
             say(f"{node}: removed namespace {name}, which a run had left")
-        made = space.make(server, node, namespace, seconds=patience)
-        return cls(server, node, made, image=image or Image(), patience=patience)
+        own_namespace = space.make(server, node, namespace, seconds=patience)
+        return cls(server, node, own_namespace, image=image or Image(), patience=patience)
 
     def __enter__(self) -> ClusterPods:
         return self
@@ -89,23 +88,22 @@ class ClusterPods:
     # ---- pods -----------------------------------------------------------------------------
 
     def create(self, pod: Pod) -> Pod:
-        """Create the pod; it comes back with the uid that the server gave it, which its cgroups are
-        named by. One of that name that is on its way out is waited for. Raises :class:`Refused`,
-        and :class:`hil.shell.NodeUnfit` where admission made another pod of it (it is
-        deleted)."""
+        """Create the pod, and return it with the server's uid, which its cgroups are named by. A
+        pod of that name that is being deleted is waited for. Raises :class:`Refused`, and
+        :class:`hil.shell.NodeUnfit` where admission changed the pod (it is deleted then)."""
         body = manifest(pod, self._image, node_name=self.node, namespace=self.namespace)
         name = body["metadata"]["name"]
         answer = self._create(body, f"create pod {name}")
         uid = str(metadata(answer).get("uid") or "")
         if not uid:
             raise NodeUnfit(f"{self._server.url}: it gave pod {name} no uid")
-        there = replace(pod, uid=uid)
+        created = replace(pod, uid=uid)
         if found := changes(body, answer):
-            self.delete(there, force=True)
+            self.delete(created, force=True)
             changed = one_line("; ".join(found))
             raise NodeUnfit(f"{self._server.url}: admission changed pod {name}: {changed}")
         self.uids[pod.uid] = uid
-        return there
+        return created
 
     def _create(self, body: dict[str, Any], what: str) -> dict[str, Any]:
         until = time.monotonic() + self._patience
@@ -117,18 +115,18 @@ class ClusterPods:
             except Refused as error:
                 name = body["metadata"]["name"]
                 taken = error.reason == "AlreadyExists"
-                if not taken or not self._leaves(name) or time.monotonic() >= until:
+                if not taken or not self._is_leaving(name) or time.monotonic() >= until:
                     raise
             time.sleep(_PAUSE)
 
-    def _leaves(self, name: str) -> bool:
-        """Whether a pod of this name was deleted and is not gone, or is gone by now."""
+    def _is_leaving(self, name: str) -> bool:
+        """Whether the pod of this name is being deleted, or is already gone."""
         found = [one for one in self.statuses().values() if one.name == name]
         return all(one.leaving for one in found)
 
     def delete(self, pod: Pod, *, force: bool = False) -> None:
         """Delete the pod that :meth:`create` gave: with its grace, or by ``force`` at once and
-        without asking the node. One that is gone already is no error."""
+        without asking the node. A pod that is gone already is no error."""
         name = f"pinproof-{pod.name}"
         body: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
         if force:
@@ -142,15 +140,15 @@ class ClusterPods:
                 body=body,
             )
         except Refused as error:
-            # A conflict: another one has the name by now.
+            # A conflict: another pod has the name now.
             if error.reason != "Conflict":
                 raise
 
     # ---- what the server says of them -----------------------------------------------------
 
     def listed(self) -> str:
-        """All pods of ours, one request: the API's list as JSON, as the kubelet's own ``/pods``
-        has it (:func:`hil.pods.read_pods`)."""
+        """All pods of the run, in one request: the API's list as JSON, as the kubelet's own
+        ``/pods`` has it (:func:`hil.pods.read_pods`)."""
         return json.dumps(
             self._server.ask(
                 "list_namespaced_pod",
@@ -161,14 +159,14 @@ class ClusterPods:
         )
 
     def statuses(self) -> dict[str, PodStatus]:
-        """All pods of ours, by the uid that the server gave them."""
+        """All pods of the run, by the uid that the server gave them."""
         try:
             return {one.uid: one for one in read_pods(self.listed())}
         except NoList as error:
             raise NodeUnfit(f"{self._server.url}: {error}") from error
 
     def on_node(self) -> str:
-        """Everybody's pods on the node, as :meth:`listed`; takes the right to list all pods."""
+        """All pods on the node, as :meth:`listed`; this needs the right to list all pods."""
         return json.dumps(
             self._server.ask(
                 "list_pod_for_all_namespaces",
@@ -189,8 +187,8 @@ class ClusterPods:
     # ---- the end --------------------------------------------------------------------------
 
     def close(self) -> bool:
-        """Remove the namespace and all in it; whether it is gone by now (the cluster's controllers
-        take it away, and may be slow). May be called twice."""
+        """Remove the namespace and all in it; whether it is gone already (the cluster's controllers
+        remove it, and may be slow). May be called twice."""
         if self._closed:
             return True
         space.remove(self._server, self.namespace, seconds=self._patience)

@@ -1,7 +1,7 @@
-"""Is a pod that an API server took the one that it was given? Pure.
+"""Whether an API server took a pod as it was given. Pure.
 
-Admission plugins and webhooks may add containers and change resources, a server without a feature
-drops its fields without a word, and either would make the kubelet do right by another pod than the
+Admission plugins and webhooks may add containers and change resources, and a server without a
+feature drops its fields without a message. In both cases the kubelet would run another pod than the
 one that is judged.
 """
 
@@ -18,46 +18,46 @@ _SPEC: Final = ("nodeName", "hostNetwork", "restartPolicy")
 
 
 def changes(given: Mapping[str, Any], taken: Mapping[str, Any]) -> list[str]:
-    """What differs between two manifests in what decides a pod's CPUs, one line each; quantities
-    by value, and a request that follows from a limit counts as given."""
-    ours, theirs = given["spec"], taken.get("spec") or {}
+    """The differences of two manifests in what decides a pod's CPUs, one line each. Quantities are
+    compared by value, and a request that follows from a limit counts as given."""
+    given_spec, taken_spec = given["spec"], taken.get("spec") or {}
     found = [
-        f"{name} is {theirs.get(name)!r}, not {ours[name]!r}"
+        f"{name} is {taken_spec.get(name)!r}, not {given_spec[name]!r}"
         for name in _SPEC
-        if name in ours and theirs.get(name) != ours[name]
+        if name in given_spec and taken_spec.get(name) != given_spec[name]
     ]
-    found += _resources("the pod", ours, theirs, whole=True)
+    found += _resources("the pod", given_spec, taken_spec, whole=True)
     for kind in ("initContainers", "containers"):
-        found += _containers(kind, ours.get(kind) or [], theirs.get(kind) or [])
+        found += _containers(kind, given_spec.get(kind) or [], taken_spec.get(kind) or [])
     return found
 
 
-def _containers(kind: str, ours: list[Any], theirs: list[Any]) -> Iterator[str]:
-    wanted, present = [one["name"] for one in ours], [one.get("name") for one in theirs]
+def _containers(kind: str, given: list[Any], taken: list[Any]) -> Iterator[str]:
+    wanted, present = [one["name"] for one in given], [one.get("name") for one in taken]
     if wanted != present:
         yield f"{kind} are {', '.join(map(str, present)) or 'none'}, not {', '.join(wanted)}"
         return
-    for mine, other in zip(ours, theirs, strict=True):
-        name = f"container {mine['name']}"
-        if mine.get("restartPolicy") != other.get("restartPolicy"):
-            yield f"restartPolicy of {name} is {other.get('restartPolicy')!r}"
-        yield from _resources(name, mine, other)
+    for given_container, taken_container in zip(given, taken, strict=True):
+        name = f"container {given_container['name']}"
+        if given_container.get("restartPolicy") != taken_container.get("restartPolicy"):
+            yield f"restartPolicy of {name} is {taken_container.get('restartPolicy')!r}"
+        yield from _resources(name, given_container, taken_container)
 
 
 def _resources(
-    name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any], *, whole: bool = False
+    name: str, given: Mapping[str, Any], taken: Mapping[str, Any], *, whole: bool = False
 ) -> Iterator[str]:
-    wanted, present = _complete(ours.get("resources")), _complete(theirs.get("resources"))
+    wanted, present = _complete(given.get("resources")), _complete(taken.get("resources"))
     if whole and wanted:
         # A pod's own requests that are not stated follow from its containers' and its limits.
-        stated = (ours["resources"].get("requests") or {}).keys()
+        stated = (given["resources"].get("requests") or {}).keys()
         free = {f"{one} request" for one in _RESOURCES if one not in stated}
         wanted = {what: value for what, value in wanted.items() if what not in free}
         present = {what: value for what, value in present.items() if what not in free}
     for what in sorted(wanted.keys() | present.keys()):
-        mine, other = wanted.get(what), present.get(what)
-        if _value(mine) != _value(other):
-            yield f"{what} of {name} is {other or 'none'}, not {mine or 'none'}"
+        given_text, taken_text = wanted.get(what), present.get(what)
+        if _value(given_text) != _value(taken_text):
+            yield f"{what} of {name} is {taken_text or 'none'}, not {given_text or 'none'}"
 
 
 def _complete(resources: Mapping[str, Any] | None) -> dict[str, str]:

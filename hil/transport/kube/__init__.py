@@ -3,10 +3,10 @@
     with contextlib.closing(KubeShell(server, "node7", image="…")) as shell:
         shell.connect()
 
-A privileged pod on the node (:mod:`hil.transport.kube.pod`) is the way in. Scripts go by exec
-(:mod:`hil.transport.kube.executing`), which ends at the node's kubelet. A run that stops the
-kubelet has a relay started on the node (:mod:`hil.transport.kube.relay`), which the API server
-reaches without the kubelet; then the pod goes, and nothing of ours is in the cgroups of pods.
+Scripts enter through a privileged pod on the node (:mod:`hil.transport.kube.pod`). They go by exec
+(:mod:`hil.transport.kube.executing`), which needs the node's kubelet. A run that stops the kubelet
+starts a relay on the node (:mod:`hil.transport.kube.relay`), which the API server reaches without
+the kubelet. Then it deletes the pod, so that no process of pinproof is in the cgroups of pods.
 """
 
 from hil.transport.kube.shell import KubeShell

@@ -1,10 +1,9 @@
 """Scripts by exec: the API server, the node's kubelet and its runtime carry the streams.
 
-The protocol is ``v4.channel.k8s.io``, which every release and runtime speaks: one frame is one
-stream's piece, its first byte the stream. It cannot close stdin, so the words are told how long
-script and stdin are. What comes after them is nothing, and its end is the end of the connection: a
-``cat`` that reads it is the process whose end tells the watcher of the script that the runner is
-gone (:mod:`hil.transport.supervised`).
+The protocol is ``v4.channel.k8s.io``, which every release and runtime speaks: a frame is a piece of
+one stream, which its first byte names. It cannot close stdin, so the shell words get the lengths of
+script and stdin. Nothing comes after these until the connection ends: a ``cat`` reads on, and its
+end tells the script's watcher that the runner is gone (:mod:`hil.transport.supervised`).
 
 The words enter the mount namespace of the node's first process, and then leave the pod's cgroup for
 the one of that process. So the script sees the node's files, and neither the end of the pod nor
@@ -37,7 +36,7 @@ PROTOCOL: Final = "v4.channel.k8s.io"
 _CHUNK: Final = 1 << 15
 _STDIN: Final = 0
 _WRONG: Final = (CloseReason.PROTOCOL_ERROR, CloseReason.INVALID_FRAME_PAYLOAD_DATA)
-#: What stands before a line that these words say, and not the script.
+#: Begins a line that the shell words print, and not the script.
 SAYS: Final = "pinproof-entry:"
 #: Programs that enter a mount namespace: the image's, else the node's own.
 _ENTERS: Final = (
@@ -70,7 +69,7 @@ class Frames:
         self._socket = Connection(ConnectionType.CLIENT)
         self.sign = self._socket.send(Ping())
         self._replies = bytearray()
-        #: Of the message that comes, once its first byte is there.
+        #: The stream of the message that comes, once its first byte is there.
         self._stream: int | None = None
 
     def framed(self, payload: bytes) -> bytes:
@@ -131,7 +130,7 @@ class Exec:
     """The way by exec into one pod. Once :meth:`found` has read what the image has, ``enter`` is
     what enters the node, and ``perl`` whether a relay can be run from the image."""
 
-    #: How the words call the process whose end is the end of the connection.
+    #: The shell word for the process that ends with the connection.
     parent: Final = '"$p"'
 
     def __init__(self, name: str, server: Server, namespace: str, pod: str) -> None:
@@ -141,12 +140,12 @@ class Exec:
         self.perl = False
 
     def found(self, text: str) -> None:
-        """The image has what :meth:`find` printed."""
+        """Take over what :meth:`find` printed."""
         self.enter, _, rest = text.partition("\n")
         self.perl = bool(rest)
 
     def find(self, limit: int) -> TunnelTalk:
-        """Which program of the image enters the node."""
+        """Look for a program of the image that enters the node."""
         return self._talk(["sh", "-c", f">{USED}; {_FINDS}"], b"", limit)
 
     def begin(self, command: str, stdin: bytes, limit: int) -> TunnelTalk:

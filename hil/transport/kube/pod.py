@@ -1,4 +1,4 @@
-"""The pod that is the way to a node: its manifest, its start and its end.
+"""The pod through which a node is reached: its manifest, its start and its end.
 
 It is what ``kubectl debug node/`` makes: privileged, in the node's process, network and IPC
 namespaces. It requests nothing, so its QoS class is BestEffort: it takes no CPU from those that a
@@ -23,16 +23,16 @@ from hil.apiserver.server import Server
 from hil.shell import NodeError, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
 from topologies.errors import one_line
 
-#: Which node a namespace has the way to.
+#: The label that names the node which a namespace's pod reaches.
 LABEL: Final = "pinproof/transport"
 OWNER: Final = "pinproof/owner"
-#: What the namespace is called, and a random end. Node and guards know it by that.
+#: The namespace's name, before a random end. The node's agent and the guards know it by that.
 SPACE: Final = "pinproof-transport-"
 #: Not ``pinproof-…``: an observation reads the containers of such pods.
 NAME: Final = "transport"
 #: It has a shell, nsenter, and perl for the relay.
 IMAGE: Final = "docker.io/library/debian:stable-slim"
-#: Each command makes this file of the pod's: it is in use.
+#: Each command makes this file in the pod: the pod is in use.
 USED: Final = "/pinproof-used"
 _IDLE: Final = 900
 _SLEEPS: Final = f">{USED}; while [ -e {USED} ]; do rm {USED}; sleep {_IDLE}; done"
@@ -45,7 +45,7 @@ _HOPELESS: Final = (
 
 
 def owner() -> str:
-    """Who runs this, for whoever finds the pod: user@host, process, command."""
+    """Who runs this, for a person who finds the pod: user@host, process, command."""
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
     return one_line(f"{getpass.getuser()}@{socket.gethostname()}, pid {os.getpid()}: {command}")
 
@@ -80,7 +80,7 @@ def manifest(node: str, namespace: str, image: str) -> dict[str, Any]:
 
 
 class TransportPod:
-    """One, from :meth:`started` to :meth:`remove`."""
+    """A pod, from :meth:`started` to :meth:`remove`."""
 
     def __init__(self, server: Server, node: str, image: str, namespace: str) -> None:
         self.namespace = namespace
@@ -102,8 +102,8 @@ class TransportPod:
         return pod
 
     def await_running(self, patience: float) -> None:
-        """Until it runs; it is made where it is not there, and made again where it has ended.
-        Raises what :mod:`hil.apiserver` lists."""
+        """Wait until it runs; make it where it is missing, and again where it has ended. Raises
+        what :mod:`hil.apiserver` lists."""
         until, said = time.monotonic() + patience, ""
         while True:
             found = self._read()
@@ -126,8 +126,8 @@ class TransportPod:
             time.sleep(_PAUSE)
 
     def remove(self) -> None:
-        """Take it away, with its namespace. A server that cannot be asked is left alone: the pod
-        ends by itself."""
+        """Remove it, with its namespace. Where the server does not answer, the pod ends by
+        itself."""
         try:
             space.remove(self._server, self.namespace, seconds=20)
         except (NodeUnreachable, NodeTimeout):
@@ -167,8 +167,8 @@ def _require_ready(server: Server, node: str) -> None:
 
 
 def _sweep(server: Server, node: str) -> None:
-    """Namespaces whose pods have all ended: their runs are dead. The right to list namespaces may
-    be missing; then they stay."""
+    """Remove namespaces whose pods have all ended: their runs are dead. Without the right to list
+    namespaces they stay."""
     try:
         for name in space.left_over(server, node, label=LABEL):
             pods = server.ask("list_namespaced_pod", f"list the pods in {name}", namespace=name)

@@ -1,7 +1,6 @@
-# Runs commands for whoever has the key, and carries their streams: one connection, one command.
-# On the node, or in the pod, from where @enter leads to the node; hil.transport.kube.relay starts it
-# and has the protocol. Perl alone: no module
-# that a minimal perl lacks.
+# Runs commands for a client that has the key, and carries their streams: one command a connection.
+# It runs on the node, or in the pod, where @enter are the words that enter the node.
+# hil.transport.kube.relay starts it and has the protocol. Needs no module that a minimal perl lacks.
 use strict; use Socket; use POSIX ();
 my ($idle, $longest, $at, @enter) = @ARGV;
 my $key = <STDIN>; chomp $key;
@@ -20,7 +19,7 @@ open STDIN, '<', '/dev/null'; open STDOUT, '>', '/dev/null'; open STDERR, '>', '
 my ($born, $last, $parent) = (time, time, $$);
 $ENV{PINPROOF_RELAY} = $$; # a command that ends it kills this
 $SIG{CHLD} = 'IGNORE'; $SIG{PIPE} = 'IGNORE'; $SIG{USR1} = sub { $last = time };
-my @serve; # processes: at most so many at once, whoever connects
+my @serve; # processes: at most 64 at once
 while (time - $last <= $idle && time - $born <= $longest) {
   my $r = ''; vec($r, fileno($listener), 1) = 1;
   next unless select($r, undef, undef, 10) > 0;
@@ -106,7 +105,7 @@ sub serve {
       } else { @open = grep { $_ != $f } @open }
     }
     if (time - $told >= 5) { frame($c, 9, ''); $told = time }
-    # What left the command on purpose may hold its stdout for ever.
+    # A process that left the command's session may hold its stdout for ever.
     $status = $? if !defined $status && waitpid($pid, POSIX::WNOHANG()) == $pid;
     last if defined $status && time - $heard > 1;
   }

@@ -14,9 +14,9 @@ relay made for this connection:
     runner  sha256(KEY ask CHALLENGE LENGTHS SUM KEY) LENGTHS SUM, then command and stdin (SUM)
     relay   frames (stream, length, bytes), then status and sha256(KEY told CHALLENGE … KEY)
 
-The relay ends when it has heard nothing for some minutes. A boot ends it, too; where the run may
-boot the node, a file says how the same is started again, which the node's agent does (``at-boot``
-in ``hil/safety/node.sh``). So a node whose kubelet does not come up is reached.
+The relay ends when no command has come for some minutes. A boot ends it, too; where the run may
+boot the node, a file has the command that starts the same again, which the node's agent does
+(``at-boot`` in ``hil/safety/node.sh``). So a node is reached even if its kubelet does not come up.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Signed:
 
 
 class Relay:
-    """One that runs on the node."""
+    """A relay that runs on the node."""
 
     parent: Final = "''"
 
@@ -104,7 +104,7 @@ class Relay:
         upgrade = {"Connection": "Upgrade", "Upgrade": "pinproof"}
         tunnel = self._server.tunnel(self._path, f"run a command on {self._name}", upgrade)
         try:
-            challenge, form_rest = _challenge(tunnel)
+            challenge, rest = _challenge(tunnel)
             form = Signed(self._name, self._key, challenge)
             text = command.encode()
             body = text + stdin
@@ -114,7 +114,7 @@ class Relay:
         except BaseException:
             tunnel.close()
             raise
-        assert not form_rest, "the relay waits for the command"
+        assert not rest, "the relay waits for the command"
         pieces = (whole[at : at + _CHUNK] for at in range(0, len(whole), _CHUNK))
         return TunnelTalk(self._name, tunnel, form, pieces, limit)
 
@@ -136,15 +136,15 @@ def new_key() -> str:
 
 
 def starting(folder: str = "", enter: str = "") -> str:
-    """The script that starts a relay, whose stdin is the key and a line's end. ``enter``: the words
-    that lead to the node from where that is run. On the node, the file ``relay`` of ``folder``, if
-    that is there, then starts the same again."""
+    """The script that starts a relay; its stdin is the key and a newline. ``enter``: the words that
+    enter the node from where the script runs. If ``folder`` exists on the node, the file ``relay``
+    in it then starts the same relay again."""
     program = resources.files("hil.transport.kube").joinpath("relay.pl").read_text("utf-8")
-    again = f"perl {folder}/relay.pl {IDLE} {LONGEST}"
+    command = f"perl {folder}/relay.pl {IDLE} {LONGEST}"
     keep = (
         f"cd {shlex.quote(folder)} 2>/dev/null || exit 0; umask 077\n"
         'printf "%s\\n" "$program" >relay.pl &&\n'
-        f'  echo "echo $key | {again} $port" >relay.new && mv relay.new relay\n'
+        f'  echo "echo $key | {command} $port" >relay.new && mv relay.new relay\n'
     )
     return (
         f"IFS= read -r key; program={shlex.quote(program)}\n"

@@ -18,11 +18,10 @@ from topologies.errors import one_line
 
 #: Seconds that the pod may take to run: it may have to be pulled, on a node that is slow.
 _STARTS: Final = 180.0
-#: Seconds that a way which was broken may take to be there again, in one call.
+#: Seconds that one call waits for a broken way to work again.
 _AGAIN: Final = 30.0
 _AFTER: Final = 5.0
-#: Seconds after which a relay that is not there is taken for ended, and not for one of a node that
-#: boots.
+#: Seconds after which a missing relay counts as ended, and not as one of a node that boots.
 _BACK: Final = 120.0
 
 Begin = Callable[[str, bytes, int], TunnelTalk]
@@ -51,12 +50,11 @@ class KubeShell(BoundedShell[TunnelTalk]):
         self._exec: Exec | None = None
         self._outlasts = False
         self._relay: Relay | None = None
-        #: When the relay was first not there, of ``time.monotonic``; 0 while it is.
-        self._lost = 0.0
+        #: When the relay was first missing, of ``time.monotonic``; 0 while it is there.
+        self._missing_since = 0.0
 
     def connect(self) -> None:
-        """The pod runs, and a shell of the node answers in it. Raises what :mod:`hil.apiserver`
-        lists."""
+        """Start the pod, and a shell of the node in it. Raises what :mod:`hil.apiserver` lists."""
         with self._lock:
             self._ready()
 
@@ -81,17 +79,17 @@ class KubeShell(BoundedShell[TunnelTalk]):
             relay = self._relay
             assert relay is not None, "a run that boots a node may stop its kubelet"
             try:
-                self._relay = self._relayed(relay.begin, relay.parent, starting(folder))
+                self._relay = self._start_relay(relay.begin, relay.parent, starting(folder))
             except NodeUnfit:
                 return
-        _ends(relay.begin, END)
+        _send(relay.begin, END)
 
     def close(self) -> None:
         with self._lock:
             relay, self._relay = self._relay, None
             try:
                 if relay is not None:
-                    _ends(relay.begin, END)
+                    _send(relay.begin, END)
                 self._leave_pod()
             finally:
                 self._then()
@@ -105,22 +103,22 @@ class KubeShell(BoundedShell[TunnelTalk]):
         if self._exec is not None:
             return self._exec
         if self._pod is None:
-            patience = _AGAIN if self._lost else self._patience
+            patience = _AGAIN if self._missing_since else self._patience
             self._pod = TransportPod.started(
                 self._server, self._node, self._image, patience=patience
             )
         else:
             self._pod.await_running(_AGAIN)
         way = Exec(self.name, self._server, self._pod.namespace, NAME)
-        status, talk = self._asked(way.find(LIMIT))
+        status, talk = self._finished(way.find(LIMIT))
         if status != 0:
-            raise NodeUnfit(f"{self.name}: {_said(talk) or f'exec ended with status {status}'}")
+            raise NodeUnfit(f"{self.name}: {_error(talk) or f'exec ended with status {status}'}")
         way.found(talk.out.decode("ascii", "replace"))
         self._exec = way
         return way
 
-    def _asked(self, talk: TunnelTalk) -> tuple[int, TunnelTalk]:
-        """Carry on one of our own conversations, to its end."""
+    def _finished(self, talk: TunnelTalk) -> tuple[int, TunnelTalk]:
+        """Run one of the shell's own commands to its end; its status and its talk."""
         self.trips += 1
         try:
             if not talk.until(time.monotonic() + _AGAIN):
@@ -135,80 +133,79 @@ class KubeShell(BoundedShell[TunnelTalk]):
                 return self._ready()
             if self._relay is None:
                 way = self._ready()
-                # Without the pod, nothing of ours is in the cgroups that are judged.
+                # Without the pod, no process of pinproof is in the cgroups that are judged.
                 begin, enter = way.begin, ""
                 if way.perl:
                     begin, enter = way.begin_in_image, f"{way.enter} -t 1 -m --"
-                self._relay = self._relayed(begin, way.parent, starting(enter=enter))
+                self._relay = self._start_relay(begin, way.parent, starting(enter=enter))
                 self._leave_pod()
             return self._relay
 
-    def _relayed(self, begin: Begin, parent: str, script: str) -> Relay:
-        """Start one."""
+    def _start_relay(self, begin: Begin, parent: str, script: str) -> Relay:
         key = new_key()
         run = Supervised.of(script, DEADLINE, root=True)
-        status, talk = self._asked(begin(run.command(parent), f"{key}\n".encode(), LIMIT))
-        if said := _said(talk):
+        status, talk = self._finished(begin(run.command(parent), f"{key}\n".encode(), LIMIT))
+        if said := _error(talk):
             raise NodeUnfit(f"{self.name}: {said}")
         started = run.done(status, bytes(talk.out), bytes(talk.aside), node=self.name)
         return Relay(self.name, self._server, self._node, key=key, started=started)
 
-    def _began(self, run: Supervised, stdin: bytes, limit: int) -> TunnelTalk:
+    def _start(self, run: Supervised, stdin: bytes, limit: int) -> TunnelTalk:
         relay = self._relay
         try:
-            if relay is not None and (talk := self._relays(relay, run, stdin, limit)):
+            if relay is not None and (talk := self._talk(relay, run, stdin, limit)):
                 return talk
             way = self._way()
             return way.begin(run.command(way.parent), stdin, limit)
         except NodeUnreachable:
             self._relay = self._relay or relay
-            self._broken()
+            self._forget_exec()
             self.trips -= 1  # nothing reached the node
             raise
 
-    def _relays(self, relay: Relay, run: Supervised, stdin: bytes, limit: int) -> TunnelTalk | None:
-        """``None``: it is not there, and will not be. After a boot the same is there again."""
+    def _talk(self, relay: Relay, run: Supervised, stdin: bytes, limit: int) -> TunnelTalk | None:
+        """``None``: it has ended for good. After a boot the same relay is there again."""
         try:
             talk = relay.begin(run.command(relay.parent), stdin, limit)
         except NodeUnreachable:
             now = time.monotonic()
-            self._lost = self._lost or now
-            if now - self._lost < _BACK:
+            self._missing_since = self._missing_since or now
+            if now - self._missing_since < _BACK:
                 raise
             self._relay = None
             return None
-        self._lost = 0.0
+        self._missing_since = 0.0
         return talk
 
-    def _broken(self) -> None:
+    def _forget_exec(self) -> None:
         with self._lock:
             self._exec = None
 
     def _kill(self, run: Supervised, talk: TunnelTalk) -> None:
-        """By a second command; where that cannot be had, the watcher on the node does it."""
+        """By a second command; where none can be sent, the watcher on the node does it."""
         way: Exec | Relay | None = self._relay or self._exec
         command = run.killing(bytes(talk.out))
         if command and way is not None:
-            _ends(way.begin, command)
+            _send(way.begin, command)
 
     def _done(self, run: Supervised, talk: TunnelTalk) -> Done:
         try:
-            if said := _said(talk):
+            if said := _error(talk):
                 raise NodeUnfit(f"{self.name}: {said}")
             return super()._done(run, talk)
         except NodeUnreachable:
-            self._broken()
+            self._forget_exec()
             raise
 
 
-def _said(talk: TunnelTalk) -> str:
-    """What the words around a script said."""
+def _error(talk: TunnelTalk) -> str:
+    """The error of the shell words around a script; ``""`` without one."""
     before, mark, after = talk.aside.decode("utf-8", "replace").partition(SAYS)
     return one_line(after) if mark and not before.strip() else ""
 
 
-def _ends(begin: Begin, command: str) -> None:
-    """Run a command whose answer nobody needs."""
+def _send(begin: Begin, command: str) -> None:
+    """Run a command, and ignore its answer."""
     try:
         talk = begin(command, b"", LIMIT)
         try:
