@@ -16,9 +16,9 @@ _MODELLED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A failure in words. ``promised`` is the promise or invariant that was broken; it is ``""``
-    where none was, and the node only differs from its witness. ``but`` is what was seen instead;
-    ``witness`` is what the node differs from, where no promise was broken."""
+    """A failure in words. ``promised`` is the promise or invariant that was broken, ``but`` what
+    was seen instead. If the node only differs from its witness, ``promised`` is ``""``, and
+    ``witness`` is what it differs from."""
 
     promised: str
     but: str
@@ -26,7 +26,7 @@ class Account:
 
     @property
     def verdict(self) -> str:
-        """What to call it, in a few words."""
+        """A heading of a few words."""
         return "the promise is broken" if self.promised else f"the node differs from {self.witness}"
 
     @property
@@ -35,18 +35,18 @@ class Account:
 
 
 def as_expected(step: str, witness: str) -> str:
-    """The rule that a node follows which is after a step as its witness says."""
+    """The rule that after a step the node is as its witness has it."""
     return f"After the step “{step}” the node is as {witness} has it"
 
 
 def broken(rule: str) -> str:
-    """A rule that was broken, as a reader finds it: a promise as it is, and what a witness has as
-    the difference from it."""
+    """The text of a broken rule. A promise stays as it is. For the rule of a witness, the text says
+    that the node differs from it."""
     return _MODELLED.sub(r"After the step “\g<step>” the node differs from \g<witness>", rule)
 
 
 def account(failure: Failure) -> Account:
-    """What a failure says."""
+    """The account of a failure."""
     parts = _WAITED.fullmatch(failure.rule)
     assert parts is not None  # every text matches
     rule, waited = parts["rule"], parts["waited"] or ""

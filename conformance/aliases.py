@@ -1,6 +1,6 @@
-"""Ids that scenarios had before: each still selects its scenario, and its recordings count.
+"""Former ids of scenarios: each still selects its scenario and that scenario's recordings.
 
-It imports nothing, since the pytest plugin reads it.
+It imports no module of the suite, since the pytest plugin reads it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""In what a kubelet's answers, and what it asked of its runtime, differ from those expected.
+"""Differences in a kubelet's answers, and in what it asked of its container runtime.
 
-What belongs here: what is seen only where somebody asks, and what the next reconcile round hides.
-What never does: what every view has (:mod:`conformance.checks`), and what answers have to agree
-with whatever was expected (:mod:`conformance.promises.answers`).
+What belongs here: what a view has only if the kubelet was asked, and what the next reconcile round
+hides. What never does: what every view has (:mod:`conformance.checks`), and rules of answers that
+need no expected view (:mod:`conformance.promises.answers`).
 
-Three answers are not compared. How many calls its pod-resources socket has counted, and how many of
-many calls at once it has refused, depends on how often a view is looked at. How often a container
-was updated depends on how many reconcile rounds there were.
+Three answers are not compared. How many calls the pod-resources socket has counted, and how many
+simultaneous calls it has refused, depends on how often a view is taken. How often a container was
+updated depends on how many reconcile rounds there were.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _AT_SOCKET: Final = "the kubelet's answer at its pod-resources socket"
 def answer_differences(
     expected: View, seen: View, can: Collection[Capability]
 ) -> Iterator[Difference]:
-    """Everything in which the answers in ``seen`` are not as ``expected``, of what the subject
-    ``can`` show. What nobody asked for, or no view has, is no difference."""
+    """The differences between the answers of two views, in what the subject ``can`` show. An answer
+    that one of the views lacks is not compared."""
     if Capability.CALLS in can:
         yield from _start_differences(expected, seen)
     if not (expected.running and seen.running):
@@ -47,23 +47,23 @@ def answer_differences(
 
 
 def _start_differences(expected: View, seen: View) -> Iterator[Difference]:
-    """Of the cpusets that running containers were started with, and of the NUMA nodes that their
-    memory is bound to."""
-    have = {(pod, name): one for pod, name, one in each(seen.asked)}
+    """Differences in the cpusets that running containers were started with, and in the NUMA nodes
+    that their memory is bound to."""
+    have = {(pod, name): found for pod, name, found in each(seen.asked)}
     for pod, name, want in each(expected.asked):
-        one = have.get((pod, name))
-        if one is not None and want.mems != one.mems:
+        found = have.get((pod, name))
+        if found is not None and want.mems != found.mems:
             what = f"NUMA nodes of the memory (cpuset.mems) asked for {pod}/{name}"
-            yield cpu_difference(what, want.mems, one.mems)
-        if one is None or want.started_on == one.started_on:
+            yield cpu_difference(what, want.mems, found.mems)
+        if found is None or want.started_on == found.started_on:
             continue
         # On a shared pool that is empty for a moment a container starts without a cpuset.
         is_static = bool(expected.assignments or expected.shared_pool)
         has_pool = want.started_on is not None or is_static
-        if want.raced and has_pool and one.started_on is not None:
+        if want.raced and has_pool and found.started_on is not None:
             continue
         what = f"cpuset with which {pod}/{name} was started"
-        yield cpu_difference(what, want.started_on, one.started_on)
+        yield cpu_difference(what, want.started_on, found.started_on)
 
 
 def _socket_differences(expected: View, seen: View, *, devices: bool) -> Iterator[Difference]:
@@ -92,7 +92,7 @@ def _socket_differences(expected: View, seen: View, *, devices: bool) -> Iterato
 
 
 def _of_pod(containers: Mapping[str, CPUSet]) -> dict[str, CPUSet]:
-    """Of the one pod that was asked for; a view does not say which it was."""
+    """The CPUs of the one pod that was asked for; a view does not name it."""
     return {f"container {name} of the pod": cpus for name, cpus in containers.items()}
 
 
@@ -119,11 +119,11 @@ def _memory_differences(expected: View, seen: View) -> Iterator[Difference]:
             yield Difference(what=what, expected=memory_text(want), seen=memory_text(have))
     if expected.pod_resources is None or seen.pod_resources is None:
         return
-    held = [
+    memories = [
         {(pod, name): memory for pod, name, memory in each(one.memory)} for one in (expected, seen)
     ]
-    for pod, name in sorted(held[0].keys() | held[1].keys()):
-        texts = [memory_text(one.get((pod, name), ())) for one in held]
+    for pod, name in sorted(memories[0].keys() | memories[1].keys()):
+        texts = [memory_text(one.get((pod, name), ())) for one in memories]
         if texts[0] != texts[1]:
             what = f"{_MEMORY} for {pod}/{name}"
             yield Difference(what=what, expected=texts[0], seen=texts[1])
@@ -158,7 +158,7 @@ def _devices_text(devices: Collection[HeldDevice]) -> str:
 def _metric_differences(
     expected: Mapping[str, float], seen: Mapping[str, float]
 ) -> Iterator[Difference]:
-    """A counter that is not there yet has counted nothing."""
+    """A counter that is missing is 0."""
     for name in sorted(expected.keys() - COUNTERS):
         want = expected.get(name, 0)
         if want != seen.get(name, 0):

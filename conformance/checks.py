@@ -1,7 +1,7 @@
-"""In what a view differs from an expected one.
+"""Differences between an expected view and what was seen, and their texts.
 
-What belongs here: differences, and their texts. What never does: what holds whatever was expected
-(:mod:`conformance.promises`)."""
+Rules that need no expected view are in :mod:`conformance.promises`.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ KUBELET_REFUSES: Final = "The kubelet refuses to start"
 
 _T = TypeVar("_T")
 _Cpus = TypeVar("_Cpus", CPUSet, CPUSet | None)
-#: The kubelet takes JSON texts from the Go release it was built with; only what precedes them is
-#: its own (docs/facts 7.5).
+#: Texts of Go's JSON decoder, which differ by the Go release that built the kubelet. Only what
+#: precedes them is the kubelet's own (docs/facts 7.5).
 _GO_JSON_TEXTS = ("json: ", "invalid character ", "unexpected end of JSON input")
 
 
@@ -43,19 +43,19 @@ def cpus_text(cpus: CPUSet | None) -> str:
 
 
 def differences(expected: View, seen: View, can: Collection[Capability]) -> list[Difference]:
-    """Everything in which ``seen`` is not as ``expected``, of what the subject ``can`` show."""
-    found = list(_kubelet_differences(expected, seen, can))
+    """All differences between two views, in what the subject ``can`` show."""
+    rows = list(_kubelet_differences(expected, seen, can))
     if Capability.REJECTIONS in can:
-        found += _pod_differences(expected.pods, seen.pods)
+        rows += _pod_differences(expected.pods, seen.pods)
     if Capability.STATE_FILE in can:
-        found += _state_differences(expected, seen)
+        rows += _state_differences(expected, seen)
     if Capability.CPUSETS in can:
         want, have = by_owner(expected.cpusets), by_owner(seen.cpusets)
-        found += set_differences("cpuset of the running container", want, have)
+        rows += set_differences("cpuset of the running container", want, have)
     if Capability.CFS in can:
-        found += _cfs_differences(expected, seen)
-        found += _pod_cfs_differences(expected, seen)
-    return found
+        rows += _cfs_differences(expected, seen)
+        rows += _pod_cfs_differences(expected, seen)
+    return rows
 
 
 def _kubelet_differences(
@@ -73,12 +73,12 @@ def _kubelet_differences(
         )
 
 
-#: A shell's status of a program that died of a signal is more than this; 255 is klog's own.
+#: A shell's exit status is above this for a program that a signal ended; 255 is klog's own.
 _BY_SIGNAL: Final = 128
 
 
 def kubelet_text(view: View) -> str:
-    """What has become of the kubelet: a signal or its exit status first, then the reason given."""
+    """The kubelet's state: the signal or exit status that it ended with, then the reason given."""
     if view.running:
         return "runs"
     if view.exit_status is not None and _BY_SIGNAL < view.exit_status < 255:
@@ -103,14 +103,14 @@ def _pod_differences(
 
 
 def pod_difference(name: str, expected: PodView | None, seen: PodView | None) -> Difference:
-    """Between what a kubelet ought to say of a pod and what it says."""
+    """The difference between what a kubelet ought to say of a pod and what it says."""
     return Difference(
         what=f"pod {name}", expected=pod_state_text(expected), seen=pod_state_text(seen)
     )
 
 
 def pod_state_text(pod: PodView | None) -> str:
-    """The pod's phase, then its class of quality, or why the kubelet rejected it."""
+    """The pod's phase and QoS class, then why the kubelet rejected it."""
     if pod is None:
         return "(not there)"
     text = f"{pod.phase.value}, {pod.qos}" if pod.qos else pod.phase.value
@@ -130,8 +130,8 @@ def _state_differences(expected: View, seen: View) -> Iterator[Difference]:
 
 
 def _same_file(expected: str | None, seen: str | None) -> bool:
-    """Whether both are one text, or JSON of the same content: its keys have no order, and blanks
-    between them mean nothing."""
+    """Whether both are the same text or the same JSON. The order of keys and white space do not
+    matter."""
     if expected == seen:
         return True
     try:
@@ -145,14 +145,14 @@ def _file_text(text: str | None) -> str:
 
 
 def by_owner(sets: Mapping[str, Mapping[str, _T]]) -> dict[str, _T]:
-    """What is said of each container, by ``pod/container``."""
+    """The value of each container, by ``pod/container``."""
     return {f"{pod}/{container}": value for pod, container, value in each(sets)}
 
 
 def set_differences(
     what: str, want: Mapping[str, _Cpus], have: Mapping[str, _Cpus]
 ) -> Iterator[Difference]:
-    """Of the CPUs of each owner; ``what`` stands before the owner's name."""
+    """Differences in the CPUs of each owner; ``what`` stands before the owner's name."""
     for owner in sorted(want.keys() | have.keys()):
         if owner in want and owner in have:
             if want[owner] != have[owner]:
@@ -163,14 +163,14 @@ def set_differences(
 
 
 def each(sets: Mapping[str, Mapping[str, _T]]) -> Iterator[tuple[str, str, _T]]:
-    """Pod, container and what is said of it."""
+    """Pod, container and value of each."""
     for pod, containers in sets.items():
         for container, value in containers.items():
             yield pod, container, value
 
 
 def _cfs_differences(expected: View, seen: View) -> Iterator[Difference]:
-    """Of what the runtime was asked for; a kernel's own figures are rounded by its runtime."""
+    """Compares what the runtime was asked for: a runtime rounds the figures that the kernel has."""
     for pod, container, want in each(expected.cfs):
         have = seen.cfs.get(pod, {}).get(container)
         if have is not None and have.shares is not None and have != want:
@@ -180,7 +180,7 @@ def _cfs_differences(expected: View, seen: View) -> Iterator[Difference]:
 
 
 def _pod_cfs_differences(expected: View, seen: View) -> Iterator[Difference]:
-    """Of the cgroups of pods, where their weights are seen: a systemd rounds the quotas."""
+    """Compares cgroups of pods where their weights are seen: systemd rounds quotas."""
     for pod, want in expected.pod_cfs.items():
         have = seen.pod_cfs.get(pod)
         if have is None or have.weight is None:
@@ -191,7 +191,7 @@ def _pod_cfs_differences(expected: View, seen: View) -> Iterator[Difference]:
 
 
 def _quota_text(cfs: CFS) -> str:
-    """As ``quota 150000 us``, and the period where that is no usual one."""
+    """As ``quota 150000 us``, with the period if it is not the usual one."""
     if cfs.quota is None:
         return "no quota"
     quota = f"quota {cfs.quota} us"
@@ -201,8 +201,8 @@ def _quota_text(cfs: CFS) -> str:
 def pod_resources_difference(
     pod: str, container: str, expected: CPUSet, seen: CPUSet | None
 ) -> Difference:
-    """Between the CPUs that a kubelet ought to report for a container and those that it reports;
-    ``None`` is a container that it does not report."""
+    """The difference between the CPUs that a kubelet ought to report for a container and those that
+    it reports. ``None`` is a container that it does not report."""
     what = f"CPUs that the kubelet reports for {pod}/{container}"
     if seen is None:
         return Difference(what=what, expected=cpus_text(expected), seen="(no entry)")

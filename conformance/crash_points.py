@@ -1,14 +1,14 @@
-"""Every moment at which a kubelet may die between two writes, tried on a real one.
+"""Tries every moment at which a kubelet may die between two writes, on a real kubelet.
 
-What belongs here: short histories, the points at which their last step is cut off, and what has to
-hold once the kubelet has started again. What never does: how a kubelet is killed at a rename
+What belongs here: short histories, the points at which their last step is cut off, and the promises
+after the kubelet's next start. What never does: how a kubelet is killed at a rename
 (``conformance.subjects.kubelet.inside.renames``).
 
 How it works: a kubelet changes each file of its root by a rename. So a step is cut off just before
 its first rename and just after it, then before and after its second, until it ends without being
 cut off. Each time the kubelet is started again. It must run, no CPU may be lost, containers that
-were pinned keep their CPUs, and pods that were applied are pinned. The earlier steps of a history
-need no cutting: a shorter history ends with each of them.
+were pinned keep their CPUs, and pods that were applied are pinned. Only the last step of a history
+is cut off: each earlier step is the last of a shorter history.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _MOST: Final = 60
 #: Exclusive CPUs of all pods together.
 _PODS: Final = 3
 
-#: One thing that happens to a node: a pod comes or goes, or the kubelet is started again.
+#: One event on a node: a pod is applied or deleted, or the kubelet is started again.
 Act = tuple[Step, ...]
 _RESTART: Final[Act] = (Stop(), Start())
 _ACTS: Final[tuple[Act, ...]] = (
@@ -74,8 +74,8 @@ _ACTS: Final[tuple[Act, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The ``number``-th rename of a history's last act, and which side of it. ``file``: what was
-    renamed, below the kubelet's root. Number 0: the kubelet was not killed at all."""
+    """The moment before or ``after`` the ``number``-th rename of a history's last act. ``file``:
+    the name of the renamed file. Number 0: the kubelet was not killed."""
 
     acts: tuple[Act, ...]
     number: int
@@ -93,15 +93,15 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What came of a point. ``broken``: the promises that were broken, in words."""
+    """The result of a point. ``broken``: the promises that were broken, in words."""
 
     point: Point
     broken: tuple[str, ...]
 
 
 def histories(depth: int = DEPTH) -> Iterator[tuple[Act, ...]]:
-    """Every history of up to so many acts, shortest first; the first, of none, is the kubelet's
-    first start. A pod comes once and goes once, and only what has come can go."""
+    """Every history of up to ``depth`` acts, shortest first; the empty one is the kubelet's first
+    start. A pod is applied again only after its deletion, and only an applied pod is deleted."""
     for count in range(depth + 1):
         yield from filter(_is_sensible, product(_ACTS, repeat=count))
 
@@ -128,10 +128,10 @@ def walk(
     chosen: Iterable[tuple[Act, ...]] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Generator[Tried, None, None]:
-    """Try every point of these histories, or of every history up to ``depth``. Whoever closes the
-    walk before its end ends the nodes that run, and the subject with them. Raises
-    :class:`SubjectUnable` where the subject cannot be killed at a rename, and
-    :class:`SubjectUsageError` for a machine that is too small for the pods."""
+    """Try every point of the ``chosen`` histories, or of every history up to ``depth``. Closing the
+    walk early ends the running nodes and the subject. Raises :class:`SubjectUnable` if the subject
+    cannot be killed at a rename, and :class:`SubjectUsageError` for a machine that is too small for
+    the pods."""
     if Capability.RENAMES not in subject.capabilities:
         raise SubjectUnable(f"{subject.info.name} cannot {Capability.RENAMES.value}")
     place = _Place(subject, topologies.machine(machine))
@@ -144,17 +144,16 @@ def walk(
 def _several(
     subject: Subject, points: Callable[[tuple[Act, ...]], list[Tried]], every: list[tuple[Act, ...]]
 ) -> Iterator[list[Tried]]:
-    """What comes of each history, in their order; several at a time where the subject mostly
-    waits."""
+    """The results of each history, in order; several run at a time if the subject mostly waits."""
     waits = subject if isinstance(subject, WaitsMost) else None
     threads = ThreadPoolExecutor(waits.at_a_time if waits else 1, "crash-points")
     begun = [threads.submit(points, acts) for acts in every]
     try:
-        for one in begun:
-            yield one.result()
+        for future in begun:
+            yield future.result()
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
-        if waits and not all(one.done() for one in begun):
+        if waits and not all(future.done() for future in begun):
             waits.interrupt()
         threads.shutdown()
 
@@ -173,19 +172,19 @@ class _Place:
         self._config = KubeletConfig(reserved_system_cpus=reserved)
 
     def points(self, acts: tuple[Act, ...]) -> list[Tried]:
-        """What comes of every point of a history, until its last act ends without being cut off.
-        That end is told where it breaks a promise."""
-        found: list[Tried] = []
+        """The results of every point of a history, until its last act ends without being cut off.
+        That end is among them only if it breaks a promise."""
+        results: list[Tried] = []
         for number, after in product(range(1, _MOST + 1), (False, True)):
             tried = self.tried(acts, number, after=after)
             if tried.point.number or tried.broken:
-                found.append(tried)
+                results.append(tried)
             if not tried.point.number:
                 break
-        return found
+        return results
 
     def tried(self, acts: tuple[Act, ...], number: int, *, after: bool) -> Tried:
-        """What comes of a kubelet that is killed there, or of the last act where it ends first."""
+        """The result of a kill at a point, or of the last act if it ends before that."""
         fresh = self._subject.node(self._machine, self._config, machines=topologies.machine)
         with closing(fresh) as node:
             before, pods = self._before(node, acts[:-1], first=not acts)
@@ -218,7 +217,7 @@ class _Place:
         return not self._broken(View(running=True), view, pods)
 
     def _broken(self, before: View, seen: View, pods: dict[str, Pod]) -> list[str]:
-        """The promises that a kubelet which ought to run breaks."""
+        """The promises that a kubelet breaks which ought to run."""
         if not seen.running:
             return [f"The kubelet starts again: it {kubelet_text(seen)}"]
         return [
@@ -242,21 +241,21 @@ class _Place:
 
 
 def _unpinned(pod: Pod, seen: View) -> Iterator[str]:
-    """In what a pod that was applied does not run as its request says."""
+    """How an applied pod does not run as it requests."""
     view = seen.pods.get(pod.name)
     if view is None or view.phase is not Phase.RUNNING:
         said = f"{view.phase.value} {view.reason} {view.message}".strip() if view else "not there"
         yield f"pod {pod.name} runs: it is {said}"
         return
-    for one in pod.containers:
-        wanted = exclusive_cpus(pod, one)
-        held = seen.assignments.get(pod.name, {}).get(one.name, CPUSet())
+    for container in pod.containers:
+        wanted = exclusive_cpus(pod, container)
+        held = seen.assignments.get(pod.name, {}).get(container.name, CPUSet())
         if len(held) != wanted:
-            yield f"{pod.name}/{one.name} has {wanted} CPUs of its own: it has {len(held)}"
-        cpuset = seen.cpusets.get(pod.name, {}).get(one.name)
+            yield f"{pod.name}/{container.name} has {wanted} CPUs of its own: it has {len(held)}"
+        cpuset = seen.cpusets.get(pod.name, {}).get(container.name)
         right = held if wanted else seen.shared_pool
         if cpuset != right:
-            yield f"{pod.name}/{one.name} runs on {right}: it runs on {cpuset}"
+            yield f"{pod.name}/{container.name} runs on {right}: it runs on {cpuset}"
 
 
 def _moved(name: str, before: View, seen: View) -> Iterator[str]:
@@ -267,6 +266,6 @@ def _moved(name: str, before: View, seen: View) -> Iterator[str]:
 
 
 def _file(node: NodeUnderTest) -> str:
-    """What was renamed, below the kubelet's root; several words of a volume's path are one."""
+    """The name of the renamed file, without its folders."""
     name = node.killed_at_rename if isinstance(node, NamesKilledRename) else ""
     return PurePosixPath(name).name or "unknown"

@@ -7,7 +7,7 @@ from topologies.boxes import Beside
 
 
 def topology_text(topology: CPUTopology, beside: Beside | None = None) -> str:
-    """A machine's totals and its CPU list; ``beside`` is what its CPU topology lacks."""
+    """A machine's totals and its CPU list; ``beside`` is what the CPU topology leaves out."""
     cpus = CPUSet(topology.details)
     more = beside.summary() if beside else []
     totals = (

@@ -1,7 +1,7 @@
 """Machines as a release discovers them, each tree read once in a process.
 
 Discovery is a pure function of tree, release and architecture, and by far the longest part of a
-scenario on the model: half a run's machines are the same few, again and again.
+scenario on the model. Half of a run's cases use the same few machines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from topologies.boxes import Beside
 from topologies.cpulist import ids
 from topologies.hotplug import online_cpus
 
-#: More than the catalogue has machines: a run comes to all of them with one scenario after another.
+#: More than the catalogue has machines: a run visits all of them with each scenario.
 _KEPT = 256
 _infos: dict[tuple[int, str, str], tuple[Mapping[str, str], MachineInfo]] = {}
 _changing = threading.Lock()
@@ -39,7 +39,7 @@ def info_of(
                 _infos.pop(next(iter(_infos)))
             # The tree is kept beside what was found, so that its id stays its own.
             kept = tree, discover(tree, release=release, architecture=architecture)
-        _infos[key] = kept  # at the end: the one that was asked for longest ago is dropped first
+        _infos[key] = kept  # at the end: the least recently used is dropped first
     return kept[1]
 
 
@@ -75,14 +75,14 @@ def beside_of(
 
 
 def architecture_of(info: SubjectInfo) -> str | None:
-    """What a subject's program was built for, where it says so; ``None``: for the machine it is
-    shown. An amd64 kubelet reads the tree of another architecture by its own rules."""
+    """The architecture that a subject's program was built for; ``None`` stands for the machine's
+    own. An amd64 kubelet reads the tree of another architecture by amd64's rules."""
     return info.facts.get("architecture")
 
 
 def first_core(topology: CPUTopology) -> CPUSet:
-    """The physical core of the lowest CPU, which is reserved where nothing else is said; empty
-    where the machine shows no CPU."""
+    """The physical core of the lowest CPU, which is reserved by default; empty if the machine shows
+    no CPU."""
     return topology.with_siblings(CPUSet([*topology.details][:1]))
 
 

@@ -1,4 +1,4 @@
-"""A signal to end, which is like Ctrl-C: what was begun is taken away again."""
+"""Signals that end a process are handled like Ctrl-C: what was begun is cleaned up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 __all__ = ["ENDING", "deferring_interrupts", "ended_like_an_interrupt", "handled"]
 
-#: How a service manager or a CI system ends a process, and how a terminal that goes away does.
+#: Sent by a service manager or a CI system that ends a process, and by a terminal that closes.
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -20,20 +20,20 @@ def handled(
     signals: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:
     """Inside, ``handler`` gets these signals. One that is ignored stays ignored, as under
-    ``nohup``; only a main thread gets signals, so anywhere else nothing changes."""
+    ``nohup``. Only a main thread gets signals: in any other, nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {
-        sign: signal.signal(sign, handler)
-        for sign in signals
-        if signal.getsignal(sign) is not signal.SIG_IGN
+        number: signal.signal(number, handler)
+        for number in signals
+        if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
         yield
     finally:
-        for sign, earlier in before.items():
-            signal.signal(sign, earlier)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def ended_like_an_interrupt() -> contextlib.AbstractContextManager[None]:
@@ -49,8 +49,8 @@ def ended_like_an_interrupt() -> contextlib.AbstractContextManager[None]:
 def deferring_interrupts() -> Iterator[None]:
     """Inside, an interrupt and :data:`ENDING` wait: ``KeyboardInterrupt`` is raised at the end. For
     what must not be cut off halfway, such as a process that is started and not yet known."""
-    came: list[int] = []
-    with handled((signal.SIGINT, *ENDING), lambda number, _: came.append(number)):
+    received: list[int] = []
+    with handled((signal.SIGINT, *ENDING), lambda number, _: received.append(number)):
         yield
-    if came:
-        raise KeyboardInterrupt(signal.Signals(came[0]).name)
+    if received:
+        raise KeyboardInterrupt(signal.Signals(received[0]).name)

@@ -8,7 +8,7 @@ import os
 def own_environment() -> dict[str, str]:
     """A copy of this process's environment, for ``env=`` of :mod:`subprocess`.
 
-    A child that is given none reads the environment of this process while it begins. Where another
+    Without ``env=`` a child reads the environment of this process while it starts. Where another
     thread changes it at that moment, as pytest does with ``PYTEST_CURRENT_TEST``, the kernel
     refuses the program with "Bad address".
     """

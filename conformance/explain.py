@@ -15,15 +15,15 @@ from conformance.results import Difference, Failure
 from conformance.scenario import Scenario
 from conformance.subject import SubjectInfo
 
-#: How much of a log stands in a terminal before it hides the story.
+#: How much of a log is shown in a terminal; more would hide the story.
 _LOG_LINES: Final = 10
 _LOG_WIDTH: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Everything an explanation tells. ``machine`` is how the user names it, ``totals`` its size
-    in words, ``steps`` what was done, the last being the one after which it showed; ``place`` is
+    """The contents of an explanation. ``machine`` is the name that the user gave, ``totals`` its
+    size in words. ``steps`` is what was done; the failure showed after the last step. ``place`` is
     the path that the machine was read from, or ``""``."""
 
     scenario: Scenario
@@ -86,14 +86,14 @@ def _whole(
 
 
 def _log(evidence: str) -> list[str]:
-    """What decides of the evidence: the settings in effect, then the last lines of the managers,
-    of errors and of calls to the runtime; a report has the whole."""
+    """The part of the evidence that matters most: the settings in effect, then the last lines of
+    the managers, of errors and of calls to the runtime. A report has all of it."""
     lines = evidence.splitlines()
     if not lines:
         return []
     shown = [line for line in lines if _decides(line)] or lines
-    first, last = ([], shown) if not shown[0].startswith(LABEL) else (shown[:1], shown[1:])
-    shown = [*first, *last[-_LOG_LINES:]]
+    label_lines, others = ([], shown) if not shown[0].startswith(LABEL) else (shown[:1], shown[1:])
+    shown = [*label_lines, *others[-_LOG_LINES:]]
     left_out = len(lines) - len(shown)
     note = f" ({len(shown)} lines, {left_out} more in the report)" if left_out > 0 else ""
     cut = (line if len(line) <= _LOG_WIDTH else f"{line[:_LOG_WIDTH]}…" for line in shown)

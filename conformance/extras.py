@@ -1,4 +1,4 @@
-"""The extras of an installation: which one brings a library that is not there.
+"""The extras of an installation: which one brings a missing library.
 
 The smallest installation has the model, the catalogue, the hunt and the reports. What talks to
 kubelets and to nodes comes with extras, as ``pyproject.toml`` names them.
@@ -27,9 +27,9 @@ LIBRARIES: Final = {
 
 
 def missing(error: BaseException) -> str:
-    """One line that names the library and the extra, where ``error`` is that a library of an extra
-    is not installed; ``""`` for any other error. What the packages for real nodes import is of
-    their extra."""
+    """One line that names the library and its extra, if ``error`` says that a library of an extra
+    is not installed; ``""`` for any other error. A library that ``hil`` imports belongs to extra
+    ``hil``."""
     if not isinstance(error, ModuleNotFoundError):
         return ""
     library, extra = LIBRARIES.get((error.name or "").partition(".")[0], ("", ""))
@@ -42,8 +42,8 @@ def missing(error: BaseException) -> str:
 
 
 def require(library: str) -> None:
-    """Raises :class:`ModuleNotFoundError` where a library is not installed that is needed only when
-    much has been done. ``library`` is a key of :data:`LIBRARIES`."""
+    """Raises :class:`ModuleNotFoundError` early if a library is not installed that is needed late.
+    ``library`` is a key of :data:`LIBRARIES`."""
     assert library in LIBRARIES, library
     import_module(library)
 

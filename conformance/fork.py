@@ -47,7 +47,7 @@ class Fork:
         return [f"{one.title}={'on' if on else 'off'}" for one, on in self.behaviours.items()]
 
     def idle(self, release: AnyRelease) -> list[str]:
-        """A line for each behaviour in which it does not differ from its release (any more)."""
+        """A line for each behaviour in which the fork does not differ from its release."""
         return [
             f"{self.path}: {one.title}: {release} {'has' if on else 'lacks'} it anyway, remove it"
             for one, on in self.behaviours.items()
@@ -58,22 +58,22 @@ class Fork:
 def read(path: Path, ids: Collection[str]) -> Fork:
     """The fork's file; ``ids`` are those of all scenarios. Raises
     :class:`conformance.known.KnownFailuresError`."""
-    found = checked(loaded(path), _TOP, (), f"{path}")
+    table = checked(loaded(path), _TOP, (), f"{path}")
     return Fork(
         path,
-        found.get("fork", ""),
-        dict(_behaviours(path, found.get("behaviour", []))),
+        table.get("fork", ""),
+        dict(_behaviours(path, table.get("behaviour", []))),
         [
             entry
-            for number, one in enumerate(found.get("difference", []), 1)
+            for number, one in enumerate(table.get("difference", []), 1)
             for entry in _difference(one, f"{path}: difference {number}", ids)
         ],
-        {inside: _put(path, inside, name) for inside, name in found.get("files", {}).items()},
+        {inside: _put(path, inside, name) for inside, name in table.get("files", {}).items()},
     )
 
 
 def _put(path: Path, inside: str, name: Any) -> Path:
-    """A file, relative to the fork's file at ``path``."""
+    """A file that is put into a sandbox; ``name`` is relative to the fork's file at ``path``."""
     if not isinstance(name, str) or not name:
         raise KnownFailuresError(f"{path}: files: {inside} is the name of a file")
     try:

@@ -1,4 +1,4 @@
-"""How often Python collects garbage while much is kept."""
+"""Less garbage collection in a process that keeps many objects."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import gc
 
 
 def collect_rarely() -> None:
-    """From now on what is there is not looked through any more, and what is new less often: every
-    20,000 objects instead of every 700."""
+    """Exempt the objects that exist now from garbage collection, and collect new ones less often:
+    every 20,000 objects instead of every 700."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

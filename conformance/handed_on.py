@@ -1,6 +1,6 @@
-"""What the process that began a run has found out, for the workers that it starts.
+"""What the process that begins a run has found out, for the workers that it starts.
 
-A worker that asked again could be told something else: another worker may be changing what it asks.
+A worker that finds it out itself could get another answer, since another worker may be changing it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ _GIVEN: Final[dict[str, bytes]] = {}
 
 
 def hand_on(name: str, data: bytes) -> None:
-    """Give it to each worker that begins from now on, in place of an earlier one of this name."""
+    """Give ``data`` to each worker that begins later, in place of earlier data of this name."""
     _FOUND[name] = data
 
 
 def given(name: str) -> bytes | None:
-    """On a worker: what it was given by this name. ``None``: nothing, so it finds out itself."""
+    """On a worker: the data of this name; ``None`` if it must find that out itself."""
     return _GIVEN.get(name)
 
 

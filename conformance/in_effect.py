@@ -1,8 +1,8 @@
 """What a kubelet says of its own configuration, and whether that is what it was given.
 
-What belongs here: reading the settings that decide CPUs from a kubelet's log, in the words that a
-:class:`reference.steps.KubeletConfig` is told in, and comparing the two texts. A kubelet that is
-wrapped in a script, or patched, may run with other settings than its configuration has.
+What belongs here: reading the settings that decide CPUs from a kubelet's log, in the words of
+``str()`` of a :class:`reference.steps.KubeletConfig`, and comparing the two texts. A kubelet that
+is wrapped in a script, or patched, may run with other settings than its configuration has.
 """
 
 from __future__ import annotations
@@ -92,23 +92,25 @@ def _of(pattern: re.Pattern[str], text: str) -> str:
 
 
 def differing(steps: Iterable[str], evidence: str) -> tuple[tuple[str, str, str], ...]:
-    """The settings that the kubelet ran with other values of than its last configuration among
-    the ``steps`` has: name, value given, value in effect. ``""`` is a setting that is not set.
-    Nothing where ``evidence`` does not tell what was in effect."""
+    """The settings whose value in effect differs from the last configuration among the ``steps``:
+    name, value given, value in effect. ``""`` is a setting that is not set. There are none if
+    ``evidence`` does not say what was in effect."""
     seen = next((one for one in evidence.splitlines() if one.startswith(LABEL)), "")
     given = [found[1] for step in steps if (found := _STEP.match(step))]
     if not seen or not given:
         return ()
-    had, meant = settings_by_name(seen.removeprefix(LABEL)), settings_by_name(given[-1])
-    names = [*_DEFAULTS, *sorted(one for one in had | meant if one.startswith(_NAMED))]
-    both = ((name, _value(meant, name), _value(had, name)) for name in names if name in had | meant)
+    logged, configured = settings_by_name(seen.removeprefix(LABEL)), settings_by_name(given[-1])
+    names = [*_DEFAULTS, *sorted(one for one in logged | configured if one.startswith(_WITH_NAME))]
     return tuple(
-        (name, one, other) for name, one, other in both if one != other and _told(name, meant, had)
+        (name, given_value, value)
+        for name in names
+        if name in logged | configured and _is_comparable(name, configured, logged)
+        if (given_value := _value(configured, name)) != (value := _value(logged, name))
     )
 
 
-#: Settings of which each has a name of its own.
-_NAMED: Final = (f"{_OPTION} ", f"{_TOPOLOGY_OPTION} ")
+#: What the names of options start with.
+_WITH_NAME: Final = (f"{_OPTION} ", f"{_TOPOLOGY_OPTION} ")
 _DEFAULTS: Final = {
     "policy": "none",
     RESERVED_CPUS: "",
@@ -119,14 +121,15 @@ _DEFAULTS: Final = {
 }
 
 
-def _told(name: str, meant: dict[str, str], had: dict[str, str]) -> bool:
-    """Whether both sides tell of it: reserved CPUs that were not named are the policy's to choose,
-    and policy none does not say them; a release before the managers has none of their settings."""
+def _is_comparable(name: str, configured: dict[str, str], logged: dict[str, str]) -> bool:
+    """Whether both sides can name the setting. Reserved CPUs that were not configured are chosen by
+    the policy, and policy none does not log them. A release before a manager has none of its
+    settings."""
     if name == RESERVED_CPUS:
-        return name in meant and name in had
+        return name in configured and name in logged
     if name.startswith(f"{_TOPOLOGY_OPTION} "):
-        return any(one.startswith(_TOPOLOGY_OPTION) for one in had)
-    return name.startswith(f"{_OPTION} ") or name in had
+        return any(one.startswith(_TOPOLOGY_OPTION) for one in logged)
+    return name.startswith(f"{_OPTION} ") or name in logged
 
 
 def _value(settings: dict[str, str], name: str) -> str:
@@ -140,6 +143,6 @@ def settings_by_name(text: str) -> dict[str, str]:
         if one.startswith(_RECONCILES):
             found[_RECONCILES] = one.removeprefix(f"{_RECONCILES} ")
             continue
-        name, _, value = one.rpartition("=" if one.startswith(_NAMED) else " ")
+        name, _, value = one.rpartition("=" if one.startswith(_WITH_NAME) else " ")
         found[name] = value
     return found

@@ -48,7 +48,7 @@ from reference.steps import KubeletConfig
 from topologies import Machine
 
 _NOTHING: Final = KnownFailures((), date.min)
-#: Of each subject of this process.
+#: By subject, for this process.
 _WAITING: Final[WeakKeyDictionary[Subject, Waiting]] = WeakKeyDictionary()
 
 
@@ -84,9 +84,9 @@ def judge(
     release: str,
     waiting: Waiting | None = None,
 ) -> Judgement:
-    """Run the scenario and say what came of it. Never raises for what the subject, the machine or
-    the harness does: that is a verdict. ``waiting``: what is known of waits in vain; by default
-    what the cases of this subject have shown."""
+    """Run the scenario and judge it. Faults of the subject, the machine or the harness become a
+    verdict, never an exception. ``waiting``: what is known of waits in vain; by default what the
+    cases of this subject have shown."""
     started = time.monotonic()
     try:
         topology = topology_of(
@@ -116,7 +116,7 @@ def judge(
 
 
 def unjudged(case: Case, subject: Subject, reason: str, story: str) -> Result:
-    """The result of a case that never came to a verdict: its process died."""
+    """The result of a case whose process died before a verdict."""
     return _result(case, subject, None, Verdict.UNKNOWN, reason, explanation=story)
 
 
@@ -157,8 +157,8 @@ class _InUse(ReferenceSubject):
 
 
 def _other_settings(case: Case, subject: Subject, topology: CPUTopology, release: str) -> str:
-    """Why a promise is about other settings than those of the node's owner, where these must stay:
-    it does not hold on the model with them. ``""``: it does, or a scenario chooses its settings."""
+    """Why a scenario does not apply where the settings of the node's owner must stay: its promise
+    does not hold on the model with them. ``""`` if it holds, or scenarios choose settings."""
     name = case.machine.name
     own = subject.own_config(name) if isinstance(subject, HasOwnConfig) else None
     kept = configured(subject, name, KubeletConfig())
@@ -179,11 +179,11 @@ def _other_settings(case: Case, subject: Subject, topology: CPUTopology, release
 
 
 def _drive(case: Case, subject: Subject, node: LockstepNode, topology: CPUTopology) -> Result:
-    said = partial(_result, case, subject, topology, node=node)
+    result = partial(_result, case, subject, topology, node=node)
 
     def could_not_tell(reason: str, evidence: str = "") -> Result:
         story = undecided(_story(case, subject, node), reason, evidence=evidence)
-        return said(Verdict.UNKNOWN, reason, explanation=story, evidence=evidence)
+        return result(Verdict.UNKNOWN, reason, explanation=story, evidence=evidence)
 
     try:
         case.scenario.body(node)
@@ -191,19 +191,19 @@ def _drive(case: Case, subject: Subject, node: LockstepNode, topology: CPUTopolo
         failure, evidence = divergence.failure, node.evidence()
         story = explanation(_story(case, subject, node), failure, evidence=evidence)
         about: dict[str, Any] = {"failure": failure, "explanation": story, "evidence": evidence}
-        return said(Verdict.FAIL, failure.rule, **about)
+        return result(Verdict.FAIL, failure.rule, **about)
     except DoesNotApply as error:
-        return said(Verdict.SKIP, str(error))
+        return result(Verdict.SKIP, str(error))
     except SubjectUnable as error:
-        return said(Verdict.SKIP, str(error), unable=True)
+        return result(Verdict.SKIP, str(error), unable=True)
     except (CouldNotTell, SubjectError) as error:
         return could_not_tell(str(error), error.evidence)
-    except Exception as error:  # a crashing check tells nothing of the subject
+    except Exception as error:  # a check that crashes shows nothing about the subject
         where = "".join(traceback.format_exception(error)[-3:])
         return could_not_tell(f"the harness broke: {type(error).__name__}: {error}", where)
     if not node.history:
         return could_not_tell("the scenario took no step")
-    return said(Verdict.PASS, "")
+    return result(Verdict.PASS, "")
 
 
 def _story(case: Case, subject: Subject, node: LockstepNode) -> Story:
@@ -229,7 +229,7 @@ def _result(
     node: LockstepNode | None = None,
     **more: Any,
 ) -> Result:
-    """What is known of any result; ``more``: fields that this one has beside."""
+    """A result with the fields that every result has; ``more``: further fields."""
     scenario = case.scenario
     release = node.release if node else ""
     machine = case.machine

@@ -1,7 +1,7 @@
-"""The files in which a kubelet keeps what the next one has to know.
+"""The files in which a kubelet keeps what it needs after a restart or an upgrade.
 
 What belongs here: which files these are, below the kubelet's root, and which form the CPU manager's
-has. What never does: what a release makes of one (``reference.cpumanager.state``).
+has. What never does: how a release reads one (``reference.cpumanager.state``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STATE: Final = "cpu_manager_state"
 MEMORY: Final = "memory_manager_state"
 #: What was allocated to pods, and what was actuated.
 ALLOCATED: Final = ("allocated_pods_state", "actuated_pods_state")
-#: All of them: of the CPU manager, the memory manager (since 1.21), the allocation of pods (since
+#: All files: of the CPU manager, the memory manager (since 1.21), the allocation of pods (since
 #: 1.33; before, ``pod_status_manager_state``), the device manager and the DRA manager.
 FILES: Final = (
     STATE,
@@ -30,31 +30,31 @@ FILES: Final = (
 
 
 def whole_pods(text: str) -> frozenset[str]:
-    """The uids of the pods of which a state file says which CPUs they have as a whole. There are
-    none where it cannot be read."""
+    """The uids of the pods that hold CPUs as a whole by a state file (``podEntries``). There are
+    none if the file cannot be read."""
     try:
-        found: Any = json.loads(text)
-        found = json.loads(found["data"]) if "data" in found else found
-        return frozenset(found.get("podEntries") or ())
+        content: Any = json.loads(text)
+        content = json.loads(content["data"]) if "data" in content else content
+        return frozenset(content.get("podEntries") or ())
     except (ValueError, TypeError, AttributeError):
         return frozenset()
 
 
 def layout_of(text: str) -> Layout | None:
-    """The form of a state file, by the fields that it has; ``None``: it has none of the known
-    forms. Whether its content is valid is not looked at."""
+    """The form of a state file, by the fields that it has; ``None`` for an unknown form. Whether
+    the content is valid is not checked."""
     try:
-        found: Any = json.loads(text)
+        content: Any = json.loads(text)
     except ValueError:
         return None
-    if not isinstance(found, dict) or "policyName" not in found:
+    if not isinstance(content, dict) or "policyName" not in content:
         return None
-    if "dataChecksum" in found:
+    if "dataChecksum" in content:
         return Layout.V4
-    if "podEntries" in found:
+    if "podEntries" in content:
         return Layout.V3
-    if "checksum" not in found:
+    if "checksum" not in content:
         return Layout.PLAIN
-    entries = found.get("entries") or {}
+    entries = content.get("entries") or {}
     values = entries.values() if isinstance(entries, dict) else ()
     return Layout.V1 if any(isinstance(one, str) for one in values) else Layout.V2

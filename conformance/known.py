@@ -1,9 +1,8 @@
 """Known failures: broken promises that the owners of a subject know of and have given a date.
 
 A file lists them (TOML, docs/reference/results.md). A failure that is listed keeps its verdict and
-is shown in every report, but does not make a run fail. The list is strict: a listed
-scenario that passes, and an entry past its date, make the run fail, so that
-no entry outlives its reason.
+is shown in every report, but does not make a run fail. The list is strict: a listed scenario that
+passes, and an entry past its date, make the run fail, so that no entry outlives its reason.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ class KnownFailuresError(Exception):
 
 
 class Standing(Enum):
-    """What a result means to those who know of some failures."""
+    """What a result means beside the list of known failures."""
 
     PASS = "pass"
-    FAIL = "fail"  # broken, and not known, or known for too long
-    KNOWN = "known"  # broken, as is known
+    FAIL = "fail"  # broken, and not listed, or past its date
+    KNOWN = "known"  # broken, as the list says
     FIXED = "fixed"  # kept, although the list says that it is broken
     SKIP = "skip"
     UNKNOWN = "unknown"
@@ -58,7 +57,7 @@ class KnownFailures:
 
     @classmethod
     def at(cls, entries: Sequence[KnownFailure], started: str) -> KnownFailures:
-        """On the day of this ISO 8601 time; where it is none, on no day, and nothing expires."""
+        """The entries on the day of this ISO 8601 time; nothing expires if it is not one."""
         try:
             moment = datetime.fromisoformat(started)
         except ValueError:
@@ -81,7 +80,7 @@ class KnownFailures:
         )
 
     def standing(self, result: Result) -> Standing:
-        """A verdict nobody knows is ``UNKNOWN``, never a pass."""
+        """What a result means. An unknown verdict is ``UNKNOWN``, never a pass."""
         try:
             verdict = Verdict(result.verdict)
         except ValueError:
@@ -92,8 +91,8 @@ class KnownFailures:
         return Standing.KNOWN if verdict is Verdict.FAIL else Standing.FIXED
 
     def is_expired(self, entry: KnownFailure) -> bool:
-        """From the day after its date on. A date that is none has passed; what a fork changes on
-        purpose may have no date."""
+        """Whether the entry's date has passed: from the day after it on. A text that is not a date
+        has passed. A change that a fork names may have no date."""
         if entry.name and not entry.expires:
             return False
         try:
@@ -114,8 +113,8 @@ class KnownFailures:
         idle: Collection[str] = (),
         part: bool = False,
     ) -> ExitStatus:
-        """The exit status of a run of so many results of each standing. Whether enough ran is not
-        asked of a ``part``: the parts together say that."""
+        """The exit status of a run, by the number of results of each standing. Whether enough
+        scenarios ran is not judged for a ``part``: the parts together decide that."""
         if met.get(Standing.FIXED, 0) or self.expired:
             return ExitStatus.NOT_CONFORMANT
         counts = {verdict: met.get(Standing(verdict.value), 0) for verdict in Verdict}
@@ -124,7 +123,7 @@ class KnownFailures:
 
 
 def _differs(result: Result, part: str) -> bool:
-    """Whether a failure is about this, as far as it says what differs."""
+    """Whether a failure differs in what ``part`` names."""
     if result.failure is None or not part:
         return True
     return any(part in one.what for one in result.failure.differences)
@@ -158,8 +157,8 @@ def loaded(path: Path) -> dict[str, Any]:
 def checked(
     table: Any, kinds: Mapping[str, type], required: Sequence[str], where: str
 ) -> dict[str, Any]:
-    """A table whose fields are of these kinds, and has the required ones. Raises
-    :class:`KnownFailuresError`."""
+    """The table, if its fields are of these kinds and the required ones are present. Raises
+    :class:`KnownFailuresError` otherwise."""
     if not isinstance(table, dict):
         raise KnownFailuresError(f"{where}: not a table")
     for name, value in table.items():
@@ -174,7 +173,7 @@ def checked(
 
 
 def require_known(kind: str, name: str, known: Collection[str], where: str) -> None:
-    """Raises :class:`KnownFailuresError` for a name that is none of this kind."""
+    """Raises :class:`KnownFailuresError` for a name that is not one of those known."""
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
@@ -188,7 +187,7 @@ def _entry(given: Any, where: str, ids: Collection[str]) -> KnownFailure:
 
 
 def write(entries: Iterable[KnownFailure]) -> str:
-    """The text of a file that has these entries."""
+    """The text of a file with these entries."""
     return "\n".join(map(_table, entries))
 
 
@@ -205,7 +204,7 @@ def _table(entry: KnownFailure) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A basic string of TOML, in printable ASCII beside what is printable anyway."""
+    """A basic string of TOML; a character that is not printable is escaped."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return (
         '"' + "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in escaped) + '"'

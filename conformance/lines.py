@@ -1,11 +1,11 @@
 """The lines of a result stream, schema 2: what occurs often is written once, with a number.
 
 A machine, a scenario and a text that many results share (why they were skipped, what judged them)
-get a line of their own before the first result that refers to them by its number; numbers of each
-kind count from 0. There are three kinds of results: ``result``, an object with the whole story of
-one that failed or has no verdict, of each on a real node, and of the first pass of each scenario;
-and, for all others, the arrays ``["pass", …]`` and ``["skip", …]``. They have no steps and no
-replay command: those of a pass on another machine differ in CPU numbers alone.
+get a line before the first result that refers to them by number. Numbers of each kind count from 0.
+There are three kinds of results. ``result`` is an object with the whole story: of a result that
+failed or has no verdict, of each on a real node, and of the first pass of each scenario. All others
+are the arrays ``["pass", …]`` and ``["skip", …]``, without steps and replay command: those of a
+pass on another machine differ only in CPU numbers.
 
 ``conformance/schemas/result-stream-2.json`` is the JSON Schema of a line, made by :func:`schema`.
 """
@@ -28,8 +28,8 @@ from conformance.records import (
 )
 from conformance.verdict import Verdict
 
-#: The number of the schema. It rises where an older reader would misread a stream; fields that
-#: older readers may pass over do not raise it.
+#: The number of the schema. It rises if an older reader would misread a stream. A field that older
+#: readers may ignore does not raise it.
 SCHEMA: Final = 2
 T = TypeVar("T")
 
@@ -117,12 +117,12 @@ _Object: TypeAlias = Header | Footer | _Table | ResultLine
 _Array: TypeAlias = PassLine | SkipLine
 Line: TypeAlias = _Object | _Array
 
-#: Fields of a result that its line has as they are, and those that its scenario's line has.
-_TOLD: Final = (
+#: Fields of a result that are unchanged in its own line, and those in its scenario's line.
+_IN_RESULT_LINE: Final = (
     *("verdict", "reason", "seconds", "steps", "explanation", "replay", "evidence"),
     *("kubelet_errors", "unable", "observed"),
 )
-_DESCRIBED: Final = ("title", "area", "level", "source", "source_url", "file")
+_IN_SCENARIO_LINE: Final = ("title", "area", "level", "source", "source_url", "file")
 
 _ENCODER: Final = msgspec.json.Encoder()
 _OBJECTS: Final = msgspec.json.Decoder(_Object)
@@ -164,7 +164,7 @@ class Writer:
             failure=self._failure(result.failure),
             witness=witness,
             worker=worker,
-            **_chosen(result, _TOLD),
+            **_chosen(result, _IN_RESULT_LINE),
         )
 
     def _failure(self, failure: Failure | None) -> FailureLine | None:
@@ -175,7 +175,7 @@ class Writer:
         return FailureLine(**{**values, "machine": machine})
 
     def _scenario(self, result: Result) -> int:
-        described = _chosen(result, _DESCRIBED)
+        described = _chosen(result, _IN_SCENARIO_LINE)
         key = (result.scenario, *described.values())
         if key not in self._scenarios:
             self._scenarios[key] = number = len(self._scenarios)
@@ -210,32 +210,32 @@ class Reader:
         self._texts: list[str] = []
 
     def record(self, line: bytes) -> Record | None:
-        """The record of a line; ``None`` of one that only later lines refer to. Results on one
+        """The record of a line; ``None`` for a line that only later lines refer to. Results on one
         machine share its :class:`MachineRecord`.
 
-        Raises ``ValueError`` (:class:`msgspec.DecodeError` and ``UnicodeDecodeError`` are such)
-        with what is wrong.
+        Raises ``ValueError`` with what is wrong (:class:`msgspec.DecodeError` and
+        ``UnicodeDecodeError`` are subclasses).
         """
-        found: Line = (_ARRAYS if line.startswith(b"[") else _OBJECTS).decode(line)
-        match found:
+        parsed: Line = (_ARRAYS if line.startswith(b"[") else _OBJECTS).decode(line)
+        match parsed:
             case Header() | Footer():
-                return found
+                return parsed
             case MachineLine():
-                values = msgspec.structs.asdict(found)
+                values = msgspec.structs.asdict(parsed)
                 _append(self._machines, values.pop("number"), MachineRecord(**values), "machine")
             case ScenarioLine():
-                _append(self._scenarios, found.number, found, "scenario")
+                _append(self._scenarios, parsed.number, parsed, "scenario")
             case TextLine():
-                _append(self._texts, found.number, found.text, "text")
+                _append(self._texts, parsed.number, parsed.text, "text")
             case ResultLine():
-                return self._told(found)
+                return self._whole(parsed)
             case PassLine() | SkipLine():
-                return self._brief(found)
+                return self._brief(parsed)
         return None
 
-    def _told(self, line: ResultLine) -> Result:
+    def _whole(self, line: ResultLine) -> Result:
         failure = line.failure
-        values = _chosen(line, _TOLD)
+        values = _chosen(line, _IN_RESULT_LINE)
         if failure is not None:
             machine = None if failure.machine is None else self._machine(failure.machine)
             values["failure"] = Failure(**{**msgspec.structs.asdict(failure), "machine": machine})
@@ -259,7 +259,7 @@ class Reader:
             scenario=described.id,
             machine=self._machine(line.machine),
             worker=self._text(line.worker),
-            **_chosen(described, _DESCRIBED),
+            **_chosen(described, _IN_SCENARIO_LINE),
             **values,
         )
 

@@ -11,7 +11,7 @@ from reference import CPUTopology
 
 
 class DoesNotApply(Exception):
-    """Raised by a scenario that turns out not to apply to the machine and release it is driven on;
+    """Raised by a scenario that finds out that it does not apply to its machine and release;
     ``str()`` says in one line what is missing. The verdict is then ``skip``."""
 
 
@@ -68,8 +68,8 @@ class Needs:
 
 @lru_cache(maxsize=1024)
 def _sizes(topology: CPUTopology, level: int) -> frozenset[int]:
-    """The numbers of CPUs that NUMA nodes (0), sockets (1) or cores (2) have. Remembered, because
-    every scenario asks on every machine."""
+    """The numbers of CPUs that NUMA nodes (0), sockets (1) or cores (2) have. Cached, because every
+    scenario asks on every machine."""
     return frozenset(Counter(row[level] for row in topology.details.values()).values())
 
 

@@ -1,6 +1,6 @@
-"""What was seen of a real node, as a result stream keeps it, and read again.
+"""Views of a real node, written to a result stream and read again.
 
-What belongs here: views to records and back. What never does: what follows from a view
+What belongs here: views to records and back. What never does: judging views
 (:mod:`conformance.rejudging`).
 """
 
@@ -34,7 +34,7 @@ _FIELDS: Final = frozenset(View.__dataclass_fields__)
 
 
 def observed(history: Iterable[Seen], *, salt: str, larger: str) -> Observations | None:
-    """All that was seen; ``None`` where it was not seen of a real node."""
+    """All views of a real node; ``None`` if there are none."""
     sightings = list(_sightings(history))
     return Observations(sightings=sightings, salt=salt, larger=larger) if sightings else None
 
@@ -60,8 +60,8 @@ def _values(view: View, origin: Origin) -> dict[str, Any]:
 
 
 def views(observations: Observations) -> Iterator[tuple[str, View]]:
-    """Each step in words, and the view after it. Raises :class:`msgspec.ValidationError` for what
-    is no view."""
+    """Each step in words, and the view after it. Raises :class:`msgspec.ValidationError` if a
+    sighting is not a view."""
     values: dict[str, Any] = {"running": False}
     for one in observations.sightings:
         values |= {name: value for name, value in one.seen.items() if name in _FIELDS}
@@ -69,7 +69,7 @@ def views(observations: Observations) -> Iterator[tuple[str, View]]:
 
 
 def node_records(subject: Subject) -> dict[str, NodeRecord]:
-    """What the header keeps of the real nodes that a subject is, by name."""
+    """What the header keeps of a subject's real nodes, by name."""
     if not isinstance(subject, HasOwnMachines):
         return {}
     return {machine.name: _node_record(subject, machine) for machine in subject.machines}

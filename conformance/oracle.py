@@ -1,7 +1,7 @@
-"""What is right after each step: by the model, or by a recording of a real kubelet.
+"""Oracles say what is right after each step: by the model, or by a recording of a real kubelet.
 
-An oracle is walked in step with the subject. Besides it, the scenario states its promise in words
-and the invariants hold always, so it is never the only witness.
+An oracle takes each step with the subject. It is never the only judge: the scenario states its
+promise, and the invariants always hold.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from topologies import Machine
 class Oracle(Protocol):
     """Says what a node looks like after each step."""
 
-    #: What a report calls it.
+    #: The oracle's name in reports.
     name: str
 
     def after(self, step: Step) -> View | None:
-        """The settled view after ``step``; ``None`` where this oracle does not know."""
+        """The settled view after ``step``; ``None`` if this oracle does not know it."""
 
     @property
     def outcomes(self) -> int:
         """How many outcomes the last step may have; 1 unless chance decides."""
 
     def follow(self, seen: View, *, late: bool) -> View | None:
-        """The view that is right where chance has decided as ``seen`` shows; the oracle then goes
-        on from there. It equals ``seen``, which may be wrong all the same in what is no part of
-        what makes two views equal. ``None`` where chance cannot decide so. ``late``: the subject's
-        deadline has passed, so what a kubelet may forget to do it has forgotten."""
+        """The right view if chance has decided as ``seen`` shows; the oracle then goes on from it.
+        It equals ``seen`` by ``==``, which leaves out some fields: there ``seen`` may still be
+        wrong. ``None`` if chance cannot decide so. ``late``: the subject's deadline has passed, so
+        the kubelet has not done what it may leave undone."""
 
 
 class ModelOracle:
-    """The reference model of the subject's release. ``architecture``: what the subject was built
-    for (:func:`conformance.discovered.architecture_of`)."""
+    """The reference model of the subject's release. ``architecture``: the one that the subject was
+    built for (:func:`conformance.discovered.architecture_of`)."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class ModelOracle:
         return self._node.outcomes
 
     def follow(self, seen: View, *, late: bool) -> View | None:
-        """A kubelet admits its pods in random order when it starts, and names one of several
-        faults by Go's map order."""
+        """Chance decides the order in which a starting kubelet admits pods, and which of several
+        errors it names (Go's map order)."""
         if self._tampered and self._follow_repair(seen):
             return self._node.view()
         if seen.error and seen.error in self._node.possible_errors:
@@ -91,9 +91,9 @@ class ModelOracle:
         return self._node.view() if self._node.follow(seen, late=late) else None
 
     def _follow_repair(self, seen: View) -> bool:
-        """A kubelet may set right what was changed by hand, though its release does not owe it: it
-        may send an update more than it has to, and systemd may write again what the runtime asked
-        of it (which depends on its release)."""
+        """A kubelet may repair what was changed by hand, although its release need not: it may send
+        more updates than needed, and systemd may write again what the runtime asked of it (which
+        depends on systemd's release)."""
         expected = self._node.view()
         for pod, container in self._tampered:
             right = expected.assignments.get(pod, {}).get(container, expected.shared_pool)

@@ -1,8 +1,8 @@
 """The pytest plugin: options ``--pin-*`` and fixtures.
 
-It is loaded into every pytest session of an environment that has pinproof, so it imports nothing
-of the project until the suite's test is collected. The shipped suite has that one test; it is
-parametrised here with every scenario on every machine asked for.
+It is loaded into every pytest session of an environment that has pinproof, so it imports few
+modules of the project until the suite's test is collected. The shipped suite has one test, which is
+parametrised here with every scenario on every machine that was asked for.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from conformance.subject import Subject
 
 RUN = "pinproof-run"
-#: What a user was asked for, among what a worker is given.
+#: The key of a worker's input for what a user was asked for.
 SECRETS = "pinproof-secrets"
-#: What was found out before a worker began, among what it is given.
+#: The key of a worker's input for what was found out before it began.
 FOUND = "pinproof-found"
-#: Why a worker could not begin, among what it tells at its end.
+#: The key of a worker's output for why it could not begin.
 COULD_NOT_BEGIN = "pinproof-could-not-begin"
 _COULD_NOT_BEGIN = pytest.StashKey[str]()
 #: Subjects that are machines themselves.
@@ -42,9 +42,9 @@ _SUITE = re.compile(r"\bconformance[./]suite\b")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options; they stand in the plugin, because those of a conftest are unknown under
-    ``--pyargs``. Each is a key of pytest's settings file as well (``pin_subject``); what stands on
-    the command line overrides the file."""
+    """Add the options. They are in the plugin, because those of a conftest are unknown under
+    ``--pyargs``. Each is also a key of pytest's settings file (``pin_subject``); the command line
+    overrides the file."""
     group = parser.getgroup("pinproof", "pinproof: conformance of the Kubernetes CPU Manager")
     for option in OPTIONS:
         parser.addini(option.key, f"default of {option.flag}", type=_kind(option))
@@ -58,7 +58,7 @@ def _kind(option: Option) -> Literal["args", "bool", "string"]:
 
 
 def _help(option: Option) -> str:
-    """The default stands in the text, since the settings file may have another one."""
+    """The help with the default. argparse has none: the settings file may have another."""
     default = "" if option.default is None else f" Default: {option.default}."
     return " ".join(filter(None, (option.help, option.in_pytest))) + default
 
@@ -73,7 +73,7 @@ def _for_argparse(option: Option) -> dict[str, Any]:
 
 
 def _complete(config: pytest.Config) -> None:
-    """Options that are not on the command line, from the settings file. Raises
+    """Set options that are not on the command line from the settings file. Raises
     :class:`pytest.UsageError`."""
     for option in OPTIONS:
         if getattr(config.option, option.key) is None:
@@ -112,7 +112,7 @@ MARKERS: Final = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker of the suite's test, what the settings file says, and old ids in ``-k``."""
+    """Read the settings file, replace former ids in ``-k``, and add the suite's markers."""
     _complete(config)
     _take(config)
     if hasattr(config, "workerinput") and any(_SUITE.search(one) for one in config.args):
@@ -124,8 +124,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _be_quiet_at_the_end() -> None:
-    """A worker whose controller was ended cannot tell it of its own end. That xdist tries in a hook
-    of the old style is no matter of the user."""
+    """Silence a warning of pluggy: xdist's old-style hook in a worker fails to report the worker's
+    end to a controller that was ended."""
     import warnings
 
     from pluggy import PluggyTeardownRaisedWarning
@@ -134,7 +134,7 @@ def _be_quiet_at_the_end() -> None:
 
 
 def _take(config: pytest.Config) -> None:
-    """On a worker: what :func:`pytest_configure_node` sent."""
+    """On a worker: keep what :func:`pytest_configure_node` sent."""
     sent: dict[str, Any] = getattr(config, "workerinput", {})
     if secrets := sent.pop(SECRETS, {}):
         from conformance.secret import keep
@@ -149,8 +149,8 @@ def _take(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Where the suite is asked for, look at subject and machines before anything is collected: in
-    a collector a :class:`pytest.UsageError` would be a traceback."""
+    """If the suite is asked for, check subject and machines before collection: a
+    :class:`pytest.UsageError` in a collector would be shown as a traceback."""
     config = session.config
     if not hasattr(config, "workerinput") and _asks_for_the_suite(config):
         _require_scenarios()
@@ -164,8 +164,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Of a run of the suite, whose ten thousands of cases stay until its end, garbage collection
-    would take a twentieth of the processor time."""
+    """In a run of the suite, collect garbage rarely. Its tens of thousands of cases stay until the
+    end, and collection would take a twentieth of the processor time."""
     if _asks_for_the_suite(session.config):
         collect_rarely()
 
@@ -176,9 +176,8 @@ def _asks_for_the_suite(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """On a worker of the suite: what cannot begin ends the run with one line. Here, since in a
-    collector it would be a traceback, and before the session has begun xdist would start another
-    worker in its place."""
+    """On a worker of the suite: if it cannot begin, end the run with one line. In a collector that
+    would be a traceback. Before the session has begun xdist would replace the worker."""
     config = session.config
     if not hasattr(config, "workerinput") or not _asks_for_the_suite(config):
         return
@@ -194,7 +193,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def _require_scenarios() -> None:
-    """Raises :class:`pytest.UsageError` where a file of scenarios cannot be imported."""
+    """Raises :class:`pytest.UsageError` if a file of scenarios cannot be imported."""
     from conformance.importing import fault_of_scenarios
 
     try:
@@ -207,8 +206,8 @@ def _require_scenarios() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> object | None:
-    """A real node belongs to one worker, whatever ``--dist`` says: two cannot have it. Where cases
-    are begun before their turn, each worker knows its next ones."""
+    """Give a real node to one worker, whatever ``--dist`` says: two cannot hold its lease. If cases
+    begin before their turn, use a scheduler that tells each worker its next cases."""
     if config.getoption("--pin-subject").startswith(REAL):
         from conformance.session.dealing import Nodewise
 
@@ -222,22 +221,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> object 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A run that goes on leaves out the cases that it has a verdict of."""
+    """In a resumed run, leave out the cases that have a verdict."""
     if not items or not config.getoption("--pin-resume"):
         return
     from conformance.session.ahead import case_of
     from conformance.session.resuming import decided
 
     done = decided(config)
-    gone = [one for one in items if (case := case_of(one)) is not None and case.id in done]
-    if gone:
-        config.hook.pytest_deselected(items=gone)
-        left = {*items} - {*gone}
-        items[:] = [one for one in items if one in left]
+    decided_items = [one for one in items if (case := case_of(one)) is not None and case.id in done]
+    if decided_items:
+        config.hook.pytest_deselected(items=decided_items)
+        undecided = {*items} - {*decided_items}
+        items[:] = [one for one in items if one in undecided]
 
 
 def _follow(config: pytest.Config) -> Run | None:
-    """The bookkeeping of this run, begun once; ``None`` on a worker, which keeps no books."""
+    """The bookkeeping of this run, made at the first call; ``None`` on a worker, which has none."""
     if hasattr(config, "workerinput"):
         return None
     from conformance.session.run import Run
@@ -251,7 +250,7 @@ def _follow(config: pytest.Config) -> Run | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: WorkerController, ids: list[str]) -> None:
-    """Under xdist the controller collects nothing itself: it learns here what the workers run."""
+    """Begin the run. Under xdist only workers collect: the controller gets their items here."""
     options = node.config.option
     if options.pin_resume or options.pin_shard or any("test_scenarios.py::" in one for one in ids):
         run = _follow(node.config)
@@ -261,24 +260,24 @@ def pytest_xdist_node_collection_finished(node: WorkerController, ids: list[str]
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """On a worker: close its subject, and tell the controller what could not be left as it was.
-    Where a worker could not begin, the run could not tell."""
+    """On a worker: close its subject, and report to the controller what was not restored. If a
+    worker could not begin, the run ends with :attr:`ExitStatus.COULD_NOT_TELL`."""
     import sys
 
     if _COULD_NOT_BEGIN in session.config.stash:
         from conformance.verdict import ExitStatus
 
         session.exitstatus = int(ExitStatus.COULD_NOT_TELL)
-    ours = sys.modules.get("conformance.session.subject")
+    session_subject = sys.modules.get("conformance.session.subject")
     output = getattr(session.config, "workeroutput", None)
-    if ours is not None and output is not None:
-        output[ours.NOT_RESTORED] = ours.close_subject(session.config)
+    if session_subject is not None and output is not None:
+        output[session_subject.NOT_RESTORED] = session_subject.close_subject(session.config)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
-    """A worker begins: what the user was asked for goes to it, through its pipe, and what is
-    decided already."""
+    """Send a worker, through its pipe, what the user was asked for, what was found out, and which
+    cases have a verdict."""
     import sys
 
     secrets = sys.modules.get("conformance.secret")
@@ -305,8 +304,8 @@ def pytest_testnodedown(node: WorkerController, error: object) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Python may be interrupted in an instruction that is of no line, and pytest ends with an error
-    where it shows such a frame. It is left out."""
+    """Leave out frames without a line: Python may be interrupted in an instruction that has none,
+    and pytest fails to show such a frame."""
     excinfo.traceback = excinfo.traceback.filter(_has_line)
 
 

@@ -1,5 +1,5 @@
-"""Pods as scenarios write them, one line each. Memory is the same everywhere: it decides the QoS
-class, never the CPUs."""
+"""Pods of scenarios. Their memory is the same everywhere: it decides the QoS class, never the
+CPUs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def guaranteed_of(name: str, containers: Sequence[Container]) -> Pod:
 
 
 def later_pods(cpus: int, beside: Collection[str] = ()) -> list[Pod]:
-    """The Guaranteed pods of a rehearsal that come one by one, each to a further kubelet; none has
-    a name of ``beside``."""
+    """The Guaranteed pods of a rehearsal that are applied one by one, each to a later kubelet. None
+    has a name in ``beside``."""
 
     def unused(name: str) -> str:
         return name if name not in beside else unused(f"{name}-pod")
@@ -44,7 +44,7 @@ def later_pods(cpus: int, beside: Collection[str] = ()) -> list[Pod]:
 
 
 def pooled(name: str, cpus: int) -> Pod:
-    """A Guaranteed pod with so many CPUs as a whole: half of them for container ``c`` alone, the
+    """A Guaranteed pod with ``cpus`` CPUs as a whole: half of them for container ``c`` alone, the
     others for ``rest``."""
     whole = PodResources(str(cpus), str(cpus), "1Gi", "1Gi")
     return Pod(name, (exclusive("c", cpus // 2), Container("rest")), resources=whole)

@@ -1,7 +1,7 @@
 """Processes that each do one task after another.
 
-A process has a connection of its own, so that one that dies in the middle of an answer spoils no
-other's. ``ProcessPoolExecutor`` has one for all, and waits without bound for a process that hangs.
+Each process has its own connection, so that one that dies in the middle of an answer spoils no
+other's. ``ProcessPoolExecutor`` has one for all, and waits forever for a process that hangs.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 _Task = TypeVar("_Task")
 _Answer = TypeVar("_Answer")
 
-#: Made and entered once in each process: what does a task there.
+#: Called and entered once in each process; it gives the function that does a task there.
 Begin: TypeAlias = Callable[..., AbstractContextManager[Callable[[_Task], _Answer]]]
 
-#: Seconds in which a process that is to end has to give back what it holds.
+#: Seconds that a process has to clean up after SIGTERM.
 _ENDS: Final = 10.0
-#: Seconds in which the kernel has to end a process that was killed.
+#: Seconds that the kernel has to end a process after SIGKILL.
 _DIES: Final = 5.0
 
 
 def begun(
     count: int, serve: Callable[..., None], *given: object
 ) -> Iterator[tuple[Connection, BaseProcess]]:
-    """So many processes that run ``serve(connection, *given)``, each with the other end of its
-    connection. They end with this one."""
+    """Start ``count`` processes that run ``serve(connection, *given)``; each comes with the other
+    end of its connection. They end with this process."""
     # A forked process would share the threads of gRPC.
     context = multiprocessing.get_context("spawn")
     for _ in range(count):
@@ -57,7 +57,7 @@ class _Raised(NamedTuple):
 
 class Processes(Generic[_Task, _Answer]):
     """``count`` processes, in each of which ``begin(*given)`` is entered. Leaving the context ends
-    them: each gives back what it holds, and one that does not is killed."""
+    them: each cleans up, and one that does not is killed."""
 
     def __init__(
         self, count: int, begin: Begin[_Task, _Answer], given: tuple[object, ...] = ()
@@ -75,12 +75,12 @@ class Processes(Generic[_Task, _Answer]):
     def do(
         self, tasks: Iterable[_Task], *, until: float = math.inf, patience: float = math.inf
     ) -> Iterator[tuple[_Task, _Answer | Lost]]:
-        """Each task and what came of it, in the order in which they end. No task begins after
-        ``until`` (of the monotonic clock). A process that takes more than ``patience`` seconds for
-        one is killed. Where no process is left the rest of the tasks is lost.
+        """Each task and its answer, in the order in which they end. No task begins after ``until``
+        (of the monotonic clock). A process that takes more than ``patience`` seconds for one is
+        killed. If no process is left, the remaining tasks are lost.
 
-        An exception that a task raises is raised here. Where the caller stops to listen, the
-        processes that are at work end.
+        An exception that a task raises is raised here. If the caller closes the iterator early, the
+        processes at work are ended.
         """
         left, why = deque(tasks), "has died"
         busy: dict[Connection, tuple[_Task, float]] = {}
@@ -90,16 +90,17 @@ class Processes(Generic[_Task, _Answer]):
                     self._hand_out(left, busy)
                 if not busy:
                     break
-                for one in _ready(busy, patience):
-                    task, _ = busy.pop(one)
-                    answer = self._heard(one)
+                for connection in _ready(busy, patience):
+                    task, _ = busy.pop(connection)
+                    answer = self._received(connection)
                     why = answer.why if isinstance(answer, Lost) else why
                     yield task, answer
                 now = time.monotonic()
-                for one in [one for one, (_, began) in busy.items() if now - began >= patience]:
-                    task, _ = busy.pop(one)
-                    self._running[one].kill()
-                    self._end([one])
+                overdue = [one for one, (_, began) in busy.items() if now - began >= patience]
+                for connection in overdue:
+                    task, _ = busy.pop(connection)
+                    self._running[connection].kill()
+                    self._end([connection])
                     why = f"has not answered for {patience:g} s"
                     yield task, Lost(why)
         finally:
@@ -108,25 +109,25 @@ class Processes(Generic[_Task, _Answer]):
             yield from ((task, Lost(why)) for task in left)
 
     def _hand_out(self, left: deque[_Task], busy: dict[Connection, tuple[_Task, float]]) -> None:
-        for one in self._running:
-            if left and one not in busy:
-                busy[one] = left.popleft(), time.monotonic()
-                with suppress(OSError):  # it has died, which shows when it is heard
-                    one.send(busy[one][0])
+        for connection in self._running:
+            if left and connection not in busy:
+                busy[connection] = left.popleft(), time.monotonic()
+                with suppress(OSError):  # a dead process shows when its answer is read
+                    connection.send(busy[connection][0])
 
-    def _heard(self, connection: Connection) -> _Answer | Lost:
+    def _received(self, connection: Connection) -> _Answer | Lost:
         try:
-            answer = connection.recv()
+            received = connection.recv()
         except (EOFError, OSError):
             self._end([connection])
             return Lost("has died")
-        if isinstance(answer, _Raised):
-            raise answer.error
-        heard: _Answer = answer
-        return heard
+        if isinstance(received, _Raised):
+            raise received.error
+        answer: _Answer = received
+        return answer
 
     def _end(self, ending: Collection[Connection]) -> None:
-        """End these, as far as they run still, within a bounded time."""
+        """End those of these processes that still run, within a bounded time."""
         processes = [self._running.pop(one) for one in ending if one in self._running]
         for process in processes:
             process.terminate()
@@ -138,20 +139,20 @@ class Processes(Generic[_Task, _Answer]):
             for process in processes:
                 process.kill()
                 process.join(_DIES)
-            for one in ending:
-                one.close()
+            for connection in ending:
+                connection.close()
 
 
 def _ready(busy: dict[Connection, tuple[_Task, float]], patience: float) -> list[Connection]:
-    """Those that have answered or died, or none once one is overdue."""
+    """The connections of processes that have answered or died; none once a process is overdue."""
     left = min(began for _, began in busy.values()) + patience - time.monotonic()
     ready = wait([*busy], None if math.isinf(left) else max(left, 0.0))
     return [one for one in ready if isinstance(one, Connection)]
 
 
 def _serve(connection: Connection, begin: Begin[Any, Any], given: tuple[object, ...]) -> None:
-    """Do what is sent until the connection ends, or the process is told to end. An interrupt of
-    the terminal is the business of the process that began this one."""
+    """Do each task that is sent, until the connection ends or SIGTERM comes. SIGINT of a terminal
+    is left to the parent process."""
     signal.signal(signal.SIGINT, _go_on)
     signal.signal(signal.SIGTERM, _leave)
     with begin(*given) as do:
@@ -159,7 +160,7 @@ def _serve(connection: Connection, begin: Begin[Any, Any], given: tuple[object, 
             try:
                 task = connection.recv()
             except (EOFError, OSError):
-                return  # the process that began this one has died
+                return  # the parent process has died
             connection.send(_answer(do, task))
 
 
@@ -171,9 +172,9 @@ def _answer(do: Callable[[Any], Any], task: object) -> object:
 
 
 def _go_on(*_: object) -> None:
-    """A handler, as what is ignored would be ignored by the programs that are started as well."""
+    """A handler that does nothing: programs that are started would inherit an ignored signal."""
 
 
 def _leave(*_: object) -> None:
-    signal.signal(signal.SIGTERM, _go_on)  # once is enough: what is held is given back
+    signal.signal(signal.SIGTERM, _go_on)  # further signals must not disturb the cleanup
     raise SystemExit(0)

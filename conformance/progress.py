@@ -1,7 +1,7 @@
-"""How far a build is: said to the user who asked for it, and to processes that wait for it.
+"""Progress of a build: for the user who asked for it, and for processes that wait for it.
 
 The builder keeps a small file beside its lock: its process, since when it builds, and how far it
-is. Only a process that waits for the lock reads it, so what a dead builder left does no harm.
+is. Only a process that waits for the lock reads it, so a file of a dead builder does no harm.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Final, TypeAlias
 
 Progress: TypeAlias = Callable[[str], None]
 
-#: Seconds between two counts that are said. Printed lines are fewer (:func:`now_and_then`).
+#: Seconds between two counts. Printed lines are fewer (:func:`now_and_then`).
 _BETWEEN: Final = 1.0
 
 
 class Stage(str):
-    """A stage in words that counts: ``done`` of ``total`` packages, or whatever ``noun`` says.
-    ``what`` is the text without the count, and so the same while the count goes up."""
+    """A stage with a count: ``done`` of ``total`` packages, or of another ``noun``. ``what`` is the
+    text without the count, so it stays the same while the count goes up."""
 
     __slots__ = ("done", "total", "what")
 
@@ -37,8 +37,8 @@ class Stage(str):
 
 
 def now_and_then(tell: Progress, seconds: float = 30.0) -> Progress:
-    """Passes stages on to ``tell``, which writes lines: the first of a counting stage, and then one
-    in so many seconds."""
+    """A progress callback that passes stages on to ``tell``. Of a stage with a count, it passes on
+    the first, then one every ``seconds``."""
     last, due = "", 0.0
 
     def say(stage: str) -> None:
@@ -54,7 +54,7 @@ def now_and_then(tell: Progress, seconds: float = 30.0) -> Progress:
 
 
 class Builder:
-    """One builder's progress, for itself and, in the file ``place``, for others."""
+    """One builder's progress, for ``tell`` and, in the file ``place``, for waiting processes."""
 
     def __init__(self, place: Path, tell: Progress) -> None:
         self._place = place
@@ -63,12 +63,12 @@ class Builder:
         self._due = 0.0
 
     def say(self, stage: str) -> None:
-        """Say a stage, here and to those who wait."""
+        """Report a stage, here and to processes that wait."""
         said = {"pid": os.getpid(), "since": self._since, "stage": str(stage)}
         if isinstance(stage, Stage):
             said |= {"stage": stage.what, "done": stage.done, "total": stage.total}
         draft = self._place.with_name(f"{self._place.name}.new")
-        # A process that waits has less to read then; the build itself goes on.
+        # Without the file, a process that waits shows less; the build itself goes on.
         with contextlib.suppress(OSError):
             draft.write_text(json.dumps(said))
             draft.replace(self._place)
@@ -83,7 +83,7 @@ class Builder:
 
 
 def of_another(place: Path, name: str) -> str:
-    """What the builder that holds the lock says of itself; less where it says nothing."""
+    """What the builder that holds the lock is doing, as far as its file says it."""
     waiting = f"waiting for another build of {name}"
     try:
         said = json.loads(place.read_text())

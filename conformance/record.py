@@ -3,10 +3,10 @@
     python -m conformance.record [-n 2] [--machine NAME ...] [--missing] RELEASE ...
 
 Each release's kubelet runs every scenario on the machines of :data:`MACHINES` (about 20 minutes
-with two workers), and what was seen takes the place of ``conformance/recordings/RELEASE.jsonl.xz``.
-With ``--machine`` it runs on those machines alone, with ``--missing`` those scenarios alone that
-no machine has recorded, where one of them applies, and adds to what is there. A run that did not
-end well replaces nothing: the exit status is its own, and its report says why.
+with two workers). The new recording replaces ``conformance/recordings/RELEASE.jsonl.xz``. With
+``--machine`` only these machines run, with ``--missing`` only scenarios that no machine has
+recorded; both add to the recording. A run that failed replaces nothing: the exit status is that of
+the run, and its report says why.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from conformance.subjects.reference import ReferenceSubject
 from conformance.verdict import ExitStatus
 from topologies import Machine
 
-#: Machines of all kinds that the catalogue's scenarios need, none too large to draw and read.
+#: Machines of all kinds that the catalogue's scenarios need; all are small enough to draw and read.
 MACHINES: Final = (
     "1s-1n-128c-smt1-l3x16", "1s-1n-2c-smt1", "1s-1n-4c-smt1", "1s-1n-4c-smt2",
     "1s-1n-4c-smt2-near", "1s-1n-4c-smt2-off7", "1s-2n-8c-smt4-near", "1s-4n-32c-smt2",
@@ -50,7 +50,7 @@ def arguments(
     release: str, machines: Sequence[str], workers: int, path: Path, scenarios: Sequence[str] = ()
 ) -> list[str]:
     """The arguments of pytest that record a kubelet of ``release`` into ``path``: these scenarios,
-    by id, or all where none is named."""
+    by id, or all if none is named."""
     return [
         str(_SUITE / "test_scenarios.py"),
         *(f"--rootdir={_SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider", "-q", "--tb=short"),
@@ -78,8 +78,8 @@ def applying(machine: Machine, release: str) -> list[str]:
 
 
 def missing_on(names: Sequence[str], release: str) -> dict[str, list[str]]:
-    """For each machine the scenarios that apply there and that no machine has recorded; machines
-    without any are left out."""
+    """For each machine the scenarios that apply there and that no machine has recorded. Machines
+    without such scenarios are left out."""
     missing = set(unrecorded(release))
     found = {
         name: [one for one in applying(topologies.machine(name), release) if one in missing]
@@ -91,43 +91,44 @@ def missing_on(names: Sequence[str], release: str) -> dict[str, list[str]]:
 def record(
     release: str, machines: Sequence[str], workers: int, scenarios: Sequence[str] = ()
 ) -> int:
-    """Record one release; the exit status of its run, 0 also where some machine had nothing to run.
-    Wrong usage has the same status for pytest, but records nothing."""
+    """Record one release; returns the exit status of its run. :attr:`ExitStatus.TOO_FEW` becomes 0
+    if something was recorded: pytest has the same status for wrong usage, which records nothing."""
     kept = SHIPPED / f"{release}.jsonl.xz"
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / kept.name
+        recording = Path(folder) / kept.name
         if (machines or scenarios) and kept.exists():
-            shutil.copy(kept, made)
+            shutil.copy(kept, recording)
         command = [sys.executable, "-m", "pytest"]
-        asked = arguments(release, machines or MACHINES, workers, made, scenarios)
+        asked = arguments(release, machines or MACHINES, workers, recording, scenarios)
         status = subprocess.run([*command, *asked], check=False).returncode
-        if status == ExitStatus.TOO_FEW and made.exists() and not _equal(made, kept):
-            status = 0  # a few scenarios need not apply on every machine; none of them failed
+        if status == ExitStatus.TOO_FEW and recording.exists() and not _equal(recording, kept):
+            status = 0  # no scenario failed; a few need not apply on every machine
         if status == 0:
-            shutil.copy(made, kept)
+            shutil.copy(recording, kept)
     return status
 
 
-def _equal(made: Path, kept: Path) -> bool:
-    return kept.exists() and made.read_bytes() == kept.read_bytes()
+def _equal(recording: Path, kept: Path) -> bool:
+    return kept.exists() and recording.read_bytes() == kept.read_bytes()
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """The command of this module's docstring. The first bad exit status, else 0."""
+    """The command of this module's docstring; returns the first bad exit status, else 0."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
     parser.add_argument("release", nargs="+", help="a minor: 1.32")
     parser.add_argument("-n", type=int, default=2, dest="workers", help="how many at a time")
     parser.add_argument("--machine", action="append", default=[], help="repeatable")
     parser.add_argument("--missing", action="store_true", help="what no machine has recorded")
-    asked = parser.parse_args(given)
-    for release in asked.release:
-        machines, ids = asked.machine, list[str]()
-        if asked.missing:
-            found = missing_on(machines or MACHINES, release)
-            if not found:
+    options = parser.parse_args(given)
+    for release in options.release:
+        machines, ids = options.machine, list[str]()
+        if options.missing:
+            missing = missing_on(machines or MACHINES, release)
+            if not missing:
                 continue
-            machines, ids = list(found), sorted({one for some in found.values() for one in some})
-        status = record(release, machines, asked.workers, ids)
+            machines = list(missing)
+            ids = sorted({one for some in missing.values() for one in some})
+        status = record(release, machines, options.workers, ids)
         if status:
             sys.stderr.write(f"{release}: not recorded: its run ended with status {status}\n")
             return status

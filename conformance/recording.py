@@ -1,13 +1,13 @@
-"""Recordings of real kubelets: what was seen after each step of a scenario on a machine.
+"""Recordings of real kubelets: the view after each step of a scenario on a machine.
 
 A recording is made by running scenarios on a real kubelet (``--pin-record FILE``) and ships with
 the project (``conformance/recordings/RELEASE.jsonl.xz``). It is the oracle for the subject
-``reference``, which must not be judged by itself. All of them are made again by
+``reference``, which must not be judged by itself. This command makes recordings again:
 
     python -m conformance.record RELEASE ...
 
-A scenario in which chance decided otherwise than the model has it is not recorded: another kubelet
-of that release may do otherwise again.
+A scenario in which chance decided otherwise than the model has it is not recorded: a kubelet of the
+same release may do something else next time.
 
 The file is JSON lines: a header that names the kubelet, then one line a case.
 """
@@ -49,7 +49,7 @@ class RecordingHeader(
     others: tuple[str, ...] = ()
 
     def after(self, before: RecordingHeader) -> RecordingHeader:
-        """With the builds of a recording that it adds to."""
+        """The header with the builds of the recording that it adds to."""
         builds = dict.fromkeys((*before.others, before.digest))
         builds.pop(self.digest, None)
         return msgspec.structs.replace(self, others=tuple(builds))
@@ -98,8 +98,8 @@ def recorded(scenario: str, machine: Machine, history: Iterable[Seen]) -> Record
 
 
 def write(path: Path, header: RecordingHeader, cases: Sequence[RecordedCase]) -> None:
-    """Write a recording, its cases in order of scenario and machine. Cases that are there already
-    of a kubelet of the same version stay, unless they were recorded anew."""
+    """Write a recording, its cases in order of scenario and machine. Cases in the file stay if they
+    are of a kubelet of the same version and were not recorded again."""
     kept = read(path) if path.exists() else None
     if kept is not None and kept.header.version != header.version:
         kept = None
@@ -139,7 +139,7 @@ def read(path: Path) -> Recording:
 
 @lru_cache(maxsize=16)
 def shipped(release: str) -> Recording | None:
-    """The recording that ships for this minor, or for just this patch release; else ``None``."""
+    """The recording that ships for this minor, or for exactly this patch release; else ``None``."""
     minor = ".".join(release.split(".")[:2])
     path = SHIPPED / f"{minor}.jsonl.xz"
     recording = read(path) if path.exists() else None
@@ -155,8 +155,8 @@ def recorded_releases() -> list[str]:
 
 
 class RecordedOracle:
-    """An oracle that repeats what a real kubelet did. A step that was not recorded in this place
-    (the scenario has changed since) ends its knowledge; ``lost``: the first such step."""
+    """An oracle that repeats what a real kubelet did. It knows nothing more after a step that was
+    not recorded in this place (the scenario has changed since); ``lost`` is that step."""
 
     def __init__(self, case: RecordedCase, header: RecordingHeader) -> None:
         self.name = f"a recording of a real kubelet {header.version}"
@@ -173,18 +173,18 @@ class RecordedOracle:
     outcomes = 1
 
     def follow(self, seen: View, *, late: bool) -> View | None:
-        """What was recorded happened in one way."""
+        """A recording has only one outcome."""
         return None
 
 
 class PromisesOnly:
-    """The oracle where there is none: only the promise in words and the invariants judge."""
+    """An oracle that knows nothing: only the promise in words and the invariants judge."""
 
     name = "the promise in words alone"
     outcomes = 1
 
     def __init__(self, *_: object, **__: object) -> None:
-        """It needs nothing of what oracles are made with."""
+        """Takes and ignores the arguments of every :class:`conformance.lockstep.OracleMaker`."""
 
     def after(self, step: Step) -> View | None:
         return None
@@ -197,7 +197,7 @@ def recorded_oracle(
     scenario: str, machine: Machine, release: str
 ) -> Callable[..., RecordedOracle | PromisesOnly]:
     """A maker of oracles for one scenario on one machine (the scenario may boot a variant of it):
-    the recording that ships, or nothing but the promise where there is none."""
+    the recording that ships, or :class:`PromisesOnly` if there is none."""
     recording = shipped(release)
     case = recording.case(scenario, machine) if recording else None
     if recording is None or case is None:

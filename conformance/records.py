@@ -1,7 +1,7 @@
-"""What a run has to tell: the subject, machines, results and how it ended.
+"""The records of a run: the subject, machines, results and how it ended.
 
 What belongs here: the records, as every reader and writer has them. What never does: how they are
-written down (:mod:`conformance.lines`).
+written to a stream (:mod:`conformance.lines`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Shard(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def missing(self) -> list[int]:
-        """The parts that are not there; not more than a reader can bear."""
+        """The missing parts, up to part 10,000."""
         there = set(self.parts)
         return [one for one in range(1, max(1, min(self.of, 10_000)) + 1) if one not in there]
 

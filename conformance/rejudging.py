@@ -1,11 +1,11 @@
-"""Verdicts about real nodes, judged again from what the result stream says was seen.
+"""Verdicts about real nodes, judged again from the observations in the result stream.
 
     for one in rejudged(Path("result.jsonl")): print(one.scenario, one.wrong)
 
 Each scenario is driven again, on a node that shows what was seen after each step, with the model of
-the stream's release beside it and the same promises and invariants. Nothing is waited for. A result
-whose verdict or steps do not follow from its observations is found, even where the digests of
-stream and certificate fit.
+the stream's release beside it and the same promises and invariants. There are no waits. This finds
+a result whose verdict or steps do not follow from its observations, even if the digests of stream
+and certificate match.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from reference.view import View
 from topologies import Machine, MachineError
 from topologies.archive import BrokenArchive
 
-#: Verdicts that say something about the node.
+#: Verdicts about the node.
 _SAYING: Final = (Verdict.PASS.value, Verdict.FAIL.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Rejudged:
-    """A result that was judged again. ``wrong`` says what does not follow from its observations;
-    ``""``: all of it does."""
+    """A result that was judged again. ``wrong`` says what does not follow from its observations,
+    ``""`` if all of it does."""
 
     scenario: str
     wrong: str = ""
@@ -67,8 +67,8 @@ def machines_of(header: Header) -> dict[str, Machine]:
 
 
 def rejudged(stream: Path) -> Iterator[Rejudged]:
-    """Every result of a stream that says that a real node kept or broke a promise. Raises
-    :class:`conformance.results.ResultsError` for what is no stream, or has no nodes."""
+    """Judges again every result of a stream that says that a real node kept or broke a promise.
+    Raises :class:`conformance.results.ResultsError` for a file that is not a stream."""
     header: Header | None = None
     machines: dict[str, Machine] = {}
     scenarios = {one.id: one for one in catalogue()}
@@ -98,19 +98,19 @@ def _wrong(
     release = header.environment.get("judged by release") or header.subject.release
     built_for = architecture_of(subject.info)
     oracle = partial(ModelOracle, release=release, architecture=built_for)
-    again = judge(Case(scenario, machine), subject, oracle=oracle, release=release).result
-    if again.verdict != result.verdict:
-        because = f" ({again.reason})" if again.reason else ""
-        return f"what was seen gives {again.verdict}{because}, and the result says {result.verdict}"
-    if again.steps != result.steps:
+    new = judge(Case(scenario, machine), subject, oracle=oracle, release=release).result
+    if new.verdict != result.verdict:
+        because = f" ({new.reason})" if new.reason else ""
+        return f"what was seen gives {new.verdict}{because}, and the result says {result.verdict}"
+    if new.steps != result.steps:
         return "its steps are not those of its scenario"
     return ""
 
 
 @dataclass(eq=False)
 class _Replayed:
-    """A subject of one result: its node shows what was seen. Raises ``ValueError`` for what is no
-    observation (:class:`msgspec.ValidationError` is one)."""
+    """The subject of one result: its node shows what was seen. Raises ``ValueError`` if the
+    observations are not valid (:class:`msgspec.ValidationError` is a subclass)."""
 
     header: Header
     result: Result
@@ -123,7 +123,7 @@ class _Replayed:
 
     def __post_init__(self) -> None:
         record, observed = self.header.nodes[self.machine.name], self.result.observed
-        assert observed is not None  # its maker has asked
+        assert observed is not None  # _wrong has checked it
         self.info = SubjectInfo(**msgspec.structs.asdict(self.header.subject))
         self.capabilities = capabilities_of(record)
         self._config = config_of(record)
@@ -159,8 +159,8 @@ class _Replayed:
 
 
 class _ReplayedNode:
-    """Shows what was seen after each step; another step than the one that was taken then ends it.
-    Nothing is waited for: the last view of a step is the only one that was kept."""
+    """Shows what was seen after each step; a step that was not taken then raises
+    :class:`SubjectLostError`. There are no waits: only the last view of each step was kept."""
 
     def __init__(self, seen: list[tuple[str, View]]) -> None:
         self._left = iter(seen)
@@ -176,7 +176,7 @@ class _ReplayedNode:
         return self._view
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
-        satisfied(self._view)  # the oracle goes on from what it finds right
+        satisfied(self._view)  # the oracle goes on from the view that it accepts
         return self._view
 
     def evidence(self) -> str:

@@ -1,11 +1,11 @@
 """The result stream: JSON lines, a header first and a footer last.
 
-:func:`read` is how everything reads a stream. It yields one :class:`Header`, then each
-:class:`Result` whole, with its machine and its scenario, then one :class:`Footer`. How the lines
-look is :mod:`conformance.lines`, and no reader needs to know.
+Every reader of a stream uses :func:`read`. It yields one :class:`Header`, then each complete
+:class:`Result`, with its machine and its scenario, then one :class:`Footer`. The form of the lines
+is in :mod:`conformance.lines`; readers do not depend on it.
 
-A stream without its footer was cut off, and says so when it is read. Readers trust nothing in it:
-lines are decoded against their types, and none may be longer than :data:`LONGEST`.
+A stream without a footer was cut off; :func:`read` raises an error for it. Readers do not trust a
+stream: lines are decoded against their types, and none may be longer than :data:`LONGEST`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ = [
     "written",
 ]
 
-#: Bytes of a line. The longest that a run writes is a failure with its log, some 100 KB.
+#: The most bytes of a line. The longest that a run writes is a failure with its log, about 100 KB.
 LONGEST: Final = 32 << 20
 
 
@@ -75,7 +75,7 @@ class _Sent(Result, tag="result", tag_field="kind", kw_only=True, frozen=True):
 
 
 class _Number(msgspec.Struct, tag="header", tag_field="kind", frozen=True):
-    """Of a header of any schema, its number."""
+    """The schema's number in a header of any schema."""
 
     schema: int
 
@@ -103,7 +103,7 @@ def decode(text: bytes | str) -> Result:
 
 @lru_cache(maxsize=256)
 def _machine(text: bytes) -> MachineRecord:
-    """Remembered, because the machines of a run are few, and the largest part of each result."""
+    """Cached, because a run has few machines, and they are the largest part of each result."""
     return _MACHINE_DECODER.decode(text)
 
 
@@ -116,7 +116,7 @@ def written(records: Iterable[Record]) -> str:
 def read(path: Path) -> Iterator[Record]:
     """The records of a stream file, in order.
 
-    Raises :class:`ResultsError` where a line is no record, the header is missing or of another
+    Raises :class:`ResultsError` if a line is not a record, the header is missing or of another
     schema, or the footer is missing (the run was cut off).
     """
     last: Record | None = None
@@ -161,7 +161,7 @@ def _require_schema(line: bytes, path: Path) -> None:
     try:
         schema = _NUMBER.decode(line).schema
     except (ValueError, RecursionError):
-        return  # no header: that is said in other words
+        return  # not a header: the caller raises an error for that
     if schema != SCHEMA:
         age = "newer" if schema > SCHEMA else "older"
         raise ResultsError(

@@ -1,7 +1,7 @@
 """Risk: how much a scenario does to a node.
 
-What belongs here: the levels, and which scenario has which. What never does: what a user allowed
-(``hil.safety.risk``), and how a change is made.
+What belongs here: the levels, and which scenario has which. What never does: which level a user
+allowed (``hil.safety.risk``), and how a change is made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from conformance.subject import Capability
 
 @total_ordering
 class Risk(Enum):
-    """What a scenario does to a node, from harmless to not: each includes those before it."""
+    """What a scenario does to a node, from harmless to severe: each includes those before it."""
 
     READ_ONLY = "read-only"
     PODS = "pods"
@@ -29,7 +29,7 @@ class Risk(Enum):
         return order.index(self) < order.index(other)
 
 
-#: What doing this takes.
+#: The risk of using each capability.
 RISK_OF: Final = {
     Capability.PODS: Risk.PODS,
     Capability.CPUSETS: Risk.READ_ONLY,
@@ -62,5 +62,5 @@ RISK_OF: Final = {
 
 
 def risk_of(capabilities: Iterable[Capability]) -> Risk:
-    """The risk of a scenario that needs these."""
+    """The risk of a scenario that needs these capabilities."""
     return max((RISK_OF.get(one, Risk.REBOOT) for one in capabilities), default=Risk.READ_ONLY)

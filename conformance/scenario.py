@@ -1,9 +1,9 @@
 """What a scenario is, and the registry of them.
 
 A scenario is one promise: an id, a fact in the present tense, where that fact is promised, and a
-function that drives a node and states the promise in words. The function is written for any
-machine that has what the scenario ``needs``; it reads CPU numbers off the machine's topology and
-never knows them beforehand, unless the scenario names its own machine.
+function that drives a node and states the promise in words. The function works on any machine that
+has what the scenario ``needs``. It takes CPU numbers from the machine's topology; only a scenario
+that names its own machine may have them in its text.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class Level(Enum):
-    """Whether a conformant node must keep the promise, or it is reported but not required. Which
-    scenarios are core is a rule in docs/how-to/writing-a-scenario.md."""
+    """Whether a conformant node must keep the promise (core), or it is only reported (extended).
+    Which scenarios are core is a rule in docs/how-to/writing-a-scenario.md."""
 
     CORE = "core"
     EXTENDED = "extended"
@@ -39,9 +39,9 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One promise. ``since`` and ``until`` are the first and last minor it is made for (``""``:
-    still is); ``machine`` names the only machine it is about, or is ``""``; ``of_fork`` is what a
-    fork has that promises it, where no release does."""
+    """One promise. ``since`` and ``until`` are the first and last minor that it is made for
+    (``""``: every later one). ``machine`` names the only machine that it is about, or is ``""``.
+    ``of_fork`` is the behaviour of the forks that make the promise, if no release does."""
 
     id: str
     title: str
@@ -62,12 +62,12 @@ class Scenario:
 
     @property
     def promise(self) -> str:
-        """The promise at length: the docstring of the scenario's function."""
+        """The full text of the promise: the docstring of the scenario's function."""
         lines = (self.body.__doc__ or "").strip().splitlines()
         return "\n".join(line.strip() for line in lines)
 
     def not_promised_in(self, release: str) -> str:
-        """Why it is not made for a release, or ``""``."""
+        """Why the promise is not made for a release, or ``""``."""
         minor = Release.parse(release).minor
         if self.since and minor < Release.parse(self.since).minor:
             return f"promised from {self.since} on, this is {release}"
@@ -81,7 +81,7 @@ _REGISTRY: dict[str, Scenario] = {}
 
 
 class Fields(TypedDict, total=False):
-    """What a scenario may have beside id, title, source, steps and capabilities."""
+    """Optional fields of a scenario."""
 
     level: Level
     since: str
@@ -99,18 +99,18 @@ def scenario(
     capabilities: Iterable[Capability] = (),
     **fields: Unpack[Fields],
 ) -> Callable[[Body], Body]:
-    """Enter the decorated function, whose docstring is the promise at length, into the catalogue.
-    Every scenario needs a subject that can apply pods and show its state file; ``capabilities`` are
-    those beyond."""
+    """Enter the decorated function into the catalogue; its docstring is the full text of the
+    promise. Every scenario needs a subject that can apply pods and show its state file;
+    ``capabilities`` are further ones."""
     can = _BASE | frozenset(capabilities)
 
     def enter(body: Body) -> Body:
-        made = Scenario(id, title, source, body, capabilities=can, **fields)
+        entry = Scenario(id, title, source, body, capabilities=can, **fields)
         if not _ID.fullmatch(id):
             raise ValueError(f"a scenario's id is area/words-like-these, not {id!r}")
         if id in _REGISTRY:
             raise ValueError(f"two scenarios have the id {id!r}")
-        _REGISTRY[id] = made
+        _REGISTRY[id] = entry
         return body
 
     return enter
@@ -123,9 +123,9 @@ def promised(
     capabilities: Iterable[Capability] = (),
     **fields: Unpack[Fields],
 ) -> Callable[[Body], Body]:
-    """Enter the decorated function into the catalogue: its name is its id in this area, and its
-    docstring is the title, which ends in a full stop at the end of a line, and below that the
-    promise at length. Raises :class:`ValueError` for a docstring without a title."""
+    """Enter the decorated function into the catalogue. Its name is its id in this area. Its
+    docstring is the title, which ends in a full stop at the end of a line, and then the full text
+    of the promise. Raises :class:`ValueError` for a docstring without a title."""
 
     def enter(body: Body) -> Body:
         name = body.__name__.strip("_").replace("_", "-")

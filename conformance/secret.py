@@ -1,4 +1,4 @@
-"""What a user was asked for and what is to be nowhere but in memory: a password."""
+"""Passwords that a user was asked for, which are kept only in memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 
 class Secret:
-    """A text that prints as ``Secret``, wherever it is printed by mistake."""
+    """A text that prints as ``Secret`` if it is printed by mistake."""
 
     __slots__ = ("_text",)
 
@@ -29,20 +29,20 @@ _KEPT: Final[dict[str, Secret]] = {}
 
 
 def keep(name: str, text: str) -> None:
-    """Keep it until this process ends, in place of an earlier one of this name."""
+    """Keep a secret until this process ends, in place of an earlier one of this name."""
     _KEPT[name] = Secret(text)
 
 
 def kept(name: str) -> Secret | None:
-    """The one of this name; ``None``: nobody was asked."""
+    """The secret of this name; ``None`` if the user was not asked for it."""
     return _KEPT.get(name)
 
 
 def forget(name: str) -> None:
-    """As if nobody had been asked."""
+    """Forget the secret of this name, if there is one."""
     _KEPT.pop(name, None)
 
 
 def for_a_worker() -> dict[str, str]:
-    """All of them in the clear, to be sent through a pipe and kept there."""
+    """All secrets in clear text, to be sent to a worker through its pipe."""
     return {name: secret.reveal() for name, secret in _KEPT.items()}

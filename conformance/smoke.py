@@ -1,7 +1,7 @@
-"""Is the subject sane? Asked once, before asking whether it is conformant.
+"""A smoke test of the subject, once before a run.
 
-A program that cannot start at all on the simplest machine would make every scenario of a run wait
-for its deadline, to learn the same thing each time.
+If a program cannot start on the simplest machine, every scenario of a run would wait until its
+deadline for the same result.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _RESERVED: Final = CPUSet([0])
 def smoke(subject: Subject) -> None:
     """Start the subject on four CPUs with one of them reserved, and close it again.
 
-    A subject that has a test of its own (:class:`HasSmokeTest`) is asked instead.
-    Raises :class:`SubjectSetupError` where it does not start: it cannot be judged then.
+    A subject with a test of its own (:class:`HasSmokeTest`) runs that instead. Raises
+    :class:`SubjectSetupError` if it does not start: it cannot be judged then.
     """
     if isinstance(subject, HasSmokeTest):
         subject.smoke()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a promise is made: a document, KEP, issue or source file, with its address."""
+    """A document, KEP, issue or source file that makes a promise, with its address."""
 
     text: str
     url: str

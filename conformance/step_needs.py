@@ -1,4 +1,4 @@
-"""What a subject must be able to do for a step that not every subject takes."""
+"""The capabilities that steps need."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BY_KIND: Final[Mapping[type[Step], Capability]] = {
 
 
 def needed(step: Step) -> Iterator[Capability]:
-    """What a subject must be able to do for this step; nothing for what every subject takes."""
+    """The capabilities that this step needs; none for one that every subject takes."""
     if type(step) in _BY_KIND:
         yield _BY_KIND[type(step)]
     if isinstance(step, steps.AskPodResources) and step.pod:

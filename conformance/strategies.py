@@ -1,6 +1,6 @@
-"""Hypothesis strategies for whatever the model and its subjects take.
+"""Hypothesis strategies for inputs of the model and of subjects.
 
-Each function returns a strategy; what is drawn is right unless the name says ``any``::
+Each function returns a strategy; drawn values are valid unless its name has ``any``::
 
     from hypothesis import given
     from conformance import strategies
@@ -78,8 +78,8 @@ def cpusets(*, min_size: int = 0, max_cpu: int = _MAX_CPU) -> SearchStrategy[CPU
 
 @st.composite
 def cpu_list_texts(draw: st.DrawFn, *, max_cpu: int = _MAX_CPU) -> str:
-    """CPU lists that every kubelet takes, not only in the form that it writes: overlaps,
-    any order, signs, leading zeros, ranges of one."""
+    """CPU lists that every kubelet accepts, also in forms that it does not write: overlaps, any
+    order, signs, leading zeros, ranges of one CPU."""
     number = st.integers(0, max_cpu)
     pieces = []
     for _ in range(draw(st.integers(0, 5))):
@@ -104,9 +104,9 @@ def topologies(
 ) -> CPUTopology:
     """Machines as the kubelet sees them: sockets of NUMA nodes of uncore caches of cores.
 
-    CPU ids are neighbours in a core, or one core after the other and then its threads. Without
-    ``even`` some cores lack a CPU, as where CPUs are offline. Without ``uncore`` each NUMA node
-    has one cache.
+    The CPUs of a core have neighbouring ids, or ids go core by core for each thread. Without
+    ``even`` some cores lack a CPU, as if CPUs were offline. Without ``uncore`` each NUMA node has
+    one cache.
     """
     threads = draw(st.sampled_from([1, 2, 4]))
     sockets = draw(st.sampled_from([1, 2, 4]))
@@ -131,7 +131,7 @@ def topologies(
 
 @st.composite
 def machine_specs(draw: st.DrawFn, *, max_cpus: int = 64) -> str:
-    """Machines described by their totals, as ``topologies.describe`` takes them."""
+    """Specs of machines by their totals, as ``topologies.describe`` takes them."""
     sockets = draw(st.sampled_from([1, 2, 4]))
     nodes = sockets * draw(st.sampled_from([1, 2, 4]))
     threads = draw(st.sampled_from([1, 2, 4]))
@@ -147,7 +147,7 @@ def machine_specs(draw: st.DrawFn, *, max_cpus: int = 64) -> str:
 
 
 def quantity_texts() -> SearchStrategy[str]:
-    """Quantities of up to some thousand CPUs, in every form that Kubernetes takes."""
+    """Quantities of up to a few thousand CPUs, in every form that Kubernetes accepts."""
     number = st.integers(0, 4000)
     return st.one_of(
         number.map(str),
@@ -183,8 +183,8 @@ def containers(kind: Kind = Kind.APP) -> SearchStrategy[Container]:
 
 @st.composite
 def pods(draw: st.DrawFn, *, names: SearchStrategy[str] = _POD_NAMES) -> Pod:
-    """Pods that a kubelet takes up, of any QoS class: some init containers and sidecars, then at
-    least one app container, all of different names."""
+    """Valid pods of any QoS class: some init containers and sidecars, then at least one app
+    container, all of different names."""
     before = draw(st.lists(st.sampled_from([Kind.INIT, Kind.SIDECAR]), max_size=2))
     apps = draw(st.integers(1, 2))
     parts = [draw(containers(kind)) for kind in [*before, *[Kind.APP] * apps]]
@@ -212,8 +212,8 @@ def guaranteed_pods(
 def pod_level_pods(
     draw: st.DrawFn, *, max_cpus: int = 8, names: SearchStrategy[str] = _POD_NAMES
 ) -> Pod:
-    """Guaranteed pods that ask for CPUs as a whole, with containers that ask for some of them and
-    containers that ask for none. Not every one leaves the latter a CPU."""
+    """Guaranteed pods that request CPUs as a whole, with containers that request some of them and
+    containers that request none. Some leave no CPU for the latter."""
     before = draw(st.lists(st.sampled_from([Kind.INIT, Kind.SIDECAR]), max_size=2))
     kinds = [*before, *[Kind.APP] * draw(st.integers(1, 3))]
     left, parts = max_cpus, []
@@ -230,7 +230,7 @@ def pod_level_pods(
 
 # -- settings ----------------------------------------------------------------------------------
 
-#: Since when an option is stable.
+#: The first minor in which an option is stable.
 _SINCE: Final[Mapping[str, int]] = {
     "full-pcpus-only": 33,
     "strict-cpu-reservation": 35,
@@ -240,8 +240,8 @@ _SINCE: Final[Mapping[str, int]] = {
 
 @st.composite
 def kubelet_configs(draw: st.DrawFn, *, release: AnyRelease = f"1.{LATEST}") -> KubeletConfig:
-    """Settings that a kubelet of ``release`` takes on any machine of two CPUs and more: a policy,
-    one reserved CPU, and stable options that need no feature gate."""
+    """Settings that a kubelet of ``release`` accepts on any machine with at least two CPUs: a
+    policy, one reserved CPU, and stable options that need no feature gate."""
     minor = Release.parse(str(release)).minor
     known = [name for name, since in _SINCE.items() if since <= minor]
     policy = draw(st.sampled_from(["static", "static", "static", "none"]))
@@ -265,8 +265,8 @@ def checkpoints(
     names: SearchStrategy[str] | None = None,
     max_cpu: int = _MAX_CPU,
 ) -> Checkpoint:
-    """What a kubelet of ``release`` may write and will read: of up to 1.17 by container id, of
-    later ones by pod, with pod entries and baselines where the release and its gates have them."""
+    """State files that a kubelet of ``release`` may write and will read: up to 1.17 by container
+    id, later by pod, with pod entries and baselines if the release and its gates have them."""
     gates = feature_gates or {}
     name = st.text(st.characters(codec="utf-8"), max_size=8) if names is None else names
     cpus = cpusets(max_cpu=max_cpu)
@@ -283,7 +283,8 @@ def checkpoints(
     if has(release, Behaviour.STATE_WITH_DATA) and gates.get(
         "InPlacePodVerticalScalingExclusiveCPUs"
     ):
-        # Each container has one; a file without any is read as if they were the entries.
+        # Each container has a baseline; a kubelet reads a file without any as if they were the
+        # entries.
         baselines = {uid: {one: draw(cpus) for one in held} for uid, held in entries.items()}
     return Checkpoint(policy, default, entries, pod_entries, baselines)
 

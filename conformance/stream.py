@@ -1,4 +1,4 @@
-"""Writing the result stream: header first, a line a result as it comes, footer last."""
+"""Writes the result stream: the header first, each result as it comes, the footer last."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from conformance.verdict import ExitStatus, Verdict
 
 
 def host(judged_by: str) -> dict[str, str]:
-    """What a reader wants to know of where this ran; no host name, no user."""
+    """Facts about the host for readers, without a host name or a user."""
     return {
         "python": platform.python_version(),
         "kernel": platform.release(),
@@ -33,10 +33,10 @@ def host(judged_by: str) -> dict[str, str]:
 
 
 class StreamWriter:
-    """The stream of one run. Without a path it counts time only and writes nothing. ``about`` are
-    further fields of the header (:class:`conformance.records.Header`). ``before`` are header and
-    results of the earlier part of the run: the stream begins with them, and takes the place of
-    that part's at once and whole, so that a run that dies here has lost nothing."""
+    """The stream of one run; without a path it writes nothing. ``about`` are further fields of the
+    header (:class:`conformance.records.Header`). ``before`` are header and results of the earlier
+    part of the run. The stream begins with them, and replaces the earlier stream in one rename, so
+    that a run that dies here loses nothing."""
 
     def __init__(
         self,
@@ -79,13 +79,13 @@ class StreamWriter:
         new.replace(path)
 
     def add(self, result: Result) -> None:
-        """One more result, on disk at once: a run that dies keeps what it had found."""
+        """Add a result, written at once: a run that dies keeps its results."""
         self._write(result)
 
     def finish(
         self, counts: Mapping[Verdict, int], status: ExitStatus, idle: Sequence[str] = ()
     ) -> None:
-        """The footer, and the end; ``idle`` as in :class:`conformance.records.Footer`."""
+        """Write the footer and close; ``idle`` as in :class:`conformance.records.Footer`."""
         self._write(
             Footer(
                 counts={verdict.value: count for verdict, count in counts.items()},
@@ -104,14 +104,14 @@ class StreamWriter:
             self._stream = None
 
     def discard(self) -> None:
-        """Close, and leave no stream: there was no run."""
+        """Close and remove the stream: there was no run."""
         self.abandon()
         if self._path is None:
             return
         try:
             self._path.unlink(missing_ok=True)
         except OSError:
-            self._path.write_bytes(b"")  # a stream that is no file of a directory
+            self._path.write_bytes(b"")  # a path that cannot be removed
 
     def _write(self, record: Record) -> None:
         if self._stream is not None:
@@ -120,7 +120,7 @@ class StreamWriter:
 
 
 def _resumed(was: Header, now: Header) -> Header:
-    """The header of both parts: the run began with the first."""
+    """The header of both parts: that of the first, with what the second adds."""
     return msgspec.structs.replace(
         was,
         machines=list(dict.fromkeys((*was.machines, *now.machines))),

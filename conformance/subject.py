@@ -1,11 +1,11 @@
-"""What a subject is: a CPU manager that can be started on a machine, driven and looked at.
+"""A subject: a CPU manager that can be started on a machine, driven and observed.
 
 A subject is named by a short string (``reference``, ``kubelet:1.36``). It makes *nodes*: one node
 is one machine with one kubelet, driven by the steps of :mod:`reference.steps` and seen through
-:class:`reference.view.View`. What a subject cannot do or cannot see is left out of its
-``capabilities``; a scenario that needs it is skipped with the missing ones named.
+:class:`reference.view.View`. What a subject cannot do or cannot see is missing in its
+``capabilities``. A scenario that needs it is skipped, and the reason names the missing ones.
 
-The exception says who is at fault when something goes wrong:
+The class of an exception says what is at fault:
 
     SubjectError                what a subject may raise
     +-- SubjectSetupError       no node could be made: binary, sandbox, machine (status 3)
@@ -15,9 +15,9 @@ The exception says who is at fault when something goes wrong:
     +-- SubjectLostError        a step could not be carried out: the harness broke, or the host was
                                 too busy to tell; the scenario's verdict is ``unknown``
 
-A kubelet that refuses to start, hangs, or takes wrong CPUs raises nothing: that is what the view
-shows, and judging it is the scenario's business. One hangs that was given a processor and did
-nothing until the subject's deadline.
+A kubelet that refuses to start, hangs, or takes wrong CPUs raises no exception: the view shows it,
+and the scenario judges it. A kubelet hangs if it had a processor and showed no effect until the
+subject's deadline.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class Capability(Enum):
     RESERVATION = "work out the cpu reservation as the container manager does"
 
 
-#: What takes a node with a kernel and a service manager of its own (``hil``).
+#: Needs a node with its own kernel and service manager (``hil``).
 OF_REAL_NODES: Final = frozenset({Capability.KERNEL, Capability.SERVICES, Capability.HOTPLUG})
-#: What takes a whole kubelet beside a container runtime; a CPU manager alone has it not (``exec``).
+#: Needs a whole kubelet and a container runtime; a CPU manager alone cannot do it (``exec``).
 OF_WHOLE_KUBELETS: Final = frozenset(
     {
         Capability.CALLS,
@@ -88,10 +88,10 @@ OF_WHOLE_KUBELETS: Final = frozenset(
         Capability.RESERVATION,
     }
 )
-#: What no real node can do (``hil``): what runs in its pods sleeps until it is killed, nothing
-#: stands between kubelet and runtime, its pods are not resized in place, its pod-resources socket
-#: is asked for the list of pods alone, no device plugin is started on it, and its NUMA nodes have
-#: the memory that they have.
+#: What no real node can do (``hil``). Programs in its pods sleep until they are killed. Calls
+#: between kubelet and runtime are not seen. Its pods are not resized in place. Its pod-resources
+#: socket is asked only for the list of pods. No device plugin is started on it. The memory of its
+#: NUMA nodes cannot be changed.
 NOT_OF_REAL_NODES: Final = frozenset(
     {
         Capability.EXIT_CODES,
@@ -107,7 +107,7 @@ NOT_OF_REAL_NODES: Final = frozenset(
 
 
 class WithEvidence(Exception):
-    """``str()`` is one line for a person, ``evidence`` (log excerpts) may be many."""
+    """An error with ``evidence`` (log excerpts); ``str()`` is one line for a person."""
 
     def __init__(self, message: str, *, evidence: str = "") -> None:
         super().__init__(message)
@@ -115,7 +115,7 @@ class WithEvidence(Exception):
 
 
 class SubjectError(WithEvidence):
-    """Something that is not the subject's verdict went wrong."""
+    """Something went wrong that is not a verdict about the subject."""
 
 
 class SubjectSetupError(SubjectError):
@@ -123,13 +123,12 @@ class SubjectSetupError(SubjectError):
 
 
 class SubjectUsageError(SubjectSetupError):
-    """The user asked for a subject that cannot be: no such file, not a kubelet."""
+    """The user named a subject that cannot exist: no such file, not a kubelet."""
 
 
 @contextmanager
 def usable(path: Path, error: type[SubjectError] = SubjectUsageError) -> Iterator[None]:
-    """Where the system refuses something done here with ``path``, raise ``error``, which names
-    the path."""
+    """Inside, an ``OSError`` about ``path`` becomes ``error``, which names the path."""
     try:
         yield
     except OSError as why:
@@ -137,8 +136,8 @@ def usable(path: Path, error: type[SubjectError] = SubjectUsageError) -> Iterato
 
 
 class SubjectUnable(SubjectError):
-    """The subject cannot do what was asked, or was not allowed to: ``str()`` says what is missing,
-    in words that a verdict ``skip`` shows. No step was taken half."""
+    """The subject cannot do what was asked, or is not allowed to; no part of the step was done.
+    ``str()`` says what is missing, as the reason of a verdict ``skip``."""
 
 
 class SubjectNotRestored(SubjectError):
@@ -151,9 +150,9 @@ class SubjectLostError(SubjectError):
 
 @dataclass(frozen=True, slots=True)
 class SubjectInfo:
-    """What a report says of a subject. ``release`` is the minor (``"1.36"``) whose behaviour it
-    is judged by, ``version`` the exact one (``"v1.36.3"``), ``digest`` the binary's sha256
-    (``"sha256:…"``; ``""`` where there is no binary), ``facts`` whatever else identifies it."""
+    """A subject in reports. ``release`` is the minor (``"1.36"``) whose behaviour it is judged by,
+    ``version`` the exact one (``"v1.36.3"``), ``digest`` the binary's sha256 (``"sha256:…"``;
+    ``""`` without a binary), ``facts`` is anything else that identifies it."""
 
     name: str
     release: str
@@ -166,16 +165,16 @@ _NUMBER: Final = re.compile(r"v?(1\.[0-9]{1,3}(?:\.[0-9]{1,4})?)")
 
 
 def stated_release(info: SubjectInfo) -> Release:
-    """The release that a subject says it is, with its patch release where it names one. Raises
-    ``ValueError`` for what is no release."""
+    """The release that a subject says it is, with its patch release if it names one. Raises
+    ``ValueError`` for a text that is not a release."""
     found = _NUMBER.match(info.version)
     return Release.parse(found[1] if found else info.release)
 
 
 def judging_release(info: SubjectInfo) -> Release:
-    """The release whose behaviour a subject is judged by: its minor, or the newest known one in
-    place of a newer; its patch release where that lacks what later ones of the minor brought, as
-    1.33.0 does. Raises ``ValueError`` for what is no release."""
+    """The release whose behaviour a subject is judged by: its minor, or at most the newest known
+    one. It is the patch release if that lacks behaviours of later ones, as 1.33.0 does. Raises
+    ``ValueError`` for a text that is not a release."""
     own, said = newest_known(Release.parse(info.release)), stated_release(info)
     if said.minor != own.minor or not own.known:
         return own
@@ -185,10 +184,10 @@ def judging_release(info: SubjectInfo) -> Release:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a view of a real node was made from. ``at`` is when it was looked at (ISO 8601, UTC, by
-    the clock of whoever looked); ``online`` are the CPUs that were; ``state_file`` is the digest of
-    the state file as it lay there (``"sha256:…"``; ``""`` without one). ``containers``: by pod name
-    and container, as ``pod/container``, the container's id and the path of its cgroup."""
+    """What a view of a real node was made from. ``at`` is the time (ISO 8601, UTC, by the runner's
+    clock); ``online`` are the online CPUs; ``state_file`` is the digest of the node's state file
+    (``"sha256:…"``; ``""`` without one). ``containers``: by ``pod/container``, the container's id
+    and the path of its cgroup."""
 
     at: str
     online: CPUSet
@@ -200,20 +199,20 @@ class NodeUnderTest(Protocol):
     """One machine with one kubelet, down until the first ``Start``."""
 
     def do(self, step: Step) -> None:
-        """Carry the step out. Returns once it was done, which may be before its effects show.
+        """Do the step. Returns when it is done, which may be before its effects show.
 
-        Raises :class:`SubjectLostError` where the step could not be carried out.
+        Raises :class:`SubjectLostError` if the step could not be carried out.
         """
 
     def view(self) -> View:
         """What can be seen now."""
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
-        """Look until ``satisfied`` or the subject's own deadline for the last step has passed;
-        the last view either way. Never sleeps longer than it must."""
+        """Look until ``satisfied`` is true, or the subject's own deadline for the last step has
+        passed; returns the last view in both cases."""
 
     def evidence(self) -> str:
-        """Log lines a person would want beside a failure; ``""`` if there are none."""
+        """Log lines that help to explain a failure; ``""`` if there are none."""
 
     def close(self) -> None:
         """Leave nothing behind: no process, mount, namespace or file. May be called twice."""
@@ -228,7 +227,7 @@ class Subject(Protocol):
     def node(
         self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
     ) -> NodeUnderTest:
-        """A fresh node: this machine, this configuration, no state file, no pods; down.
+        """A fresh node: this machine, this configuration, no state file, no pods, no kubelet.
 
         ``machines`` finds the machine that a :class:`reference.steps.Reboot` names.
         Raises :class:`SubjectSetupError`.
@@ -243,30 +242,29 @@ class Subject(Protocol):
 
 @runtime_checkable
 class HasOwnMachines(Protocol):
-    """A subject that is machines itself: scenarios run on these machines and on no others."""
+    """A subject with machines of its own: scenarios run only on these."""
 
     machines: tuple[Machine, ...]
 
 
 @runtime_checkable
 class HasOwnConfig(Protocol):
-    """A subject whose kubelets may have to keep the configuration that they have."""
+    """A subject whose kubelets may have to keep their configuration."""
 
     def own_config(self, machine: str) -> KubeletConfig | None:
-        """The configuration of this machine where it must stay as it is, else ``None``."""
+        """The configuration of this machine's kubelet if it must stay, else ``None``."""
 
 
 @runtime_checkable
 class KeepsMemoryManager(Protocol):
-    """A subject whose kubelets keep the memory manager that they have, whatever a scenario
-    configures."""
+    """A subject whose kubelets keep their memory manager, whatever a scenario configures."""
 
     def memory_manager_of(self, machine: str) -> KubeletConfig:
-        """A configuration with the memory manager of this machine; the rest of it says nothing."""
+        """A configuration with this machine's memory manager; other fields do not count."""
 
 
 def configured(subject: Subject, machine: str, config: KubeletConfig) -> KubeletConfig:
-    """What the kubelet of a subject's machine has once a scenario has configured this."""
+    """The configuration that a kubelet of the subject has if a scenario configures ``config``."""
     if isinstance(subject, KeepsMemoryManager):
         return config.with_memory_manager_of(subject.memory_manager_of(machine))
     return config
@@ -277,7 +275,7 @@ class HasSalt(Protocol):
     """A subject whose kubelets remember the pods of earlier scenarios by their uids."""
 
     def salt(self) -> str:
-        """A text that is new for each scenario. The uids of its pods are made with it."""
+        """A new text for each scenario; the uids of its pods are made with it."""
 
 
 @runtime_checkable
@@ -285,15 +283,15 @@ class HasLargerMachines(Protocol):
     """A subject that can boot a node as a machine with more CPUs."""
 
     def larger(self, machine: str) -> Machine | None:
-        """The machine with more CPUs that this one can be booted as; ``None``: there is none."""
+        """The machine with more CPUs that this one can be booted as; ``None`` if there is none."""
 
 
 @runtime_checkable
 class HasSmokeTest(Protocol):
-    """A subject that says itself whether it is fit to be judged."""
+    """A subject with its own smoke test."""
 
     def smoke(self) -> None:
-        """Change nothing. Raises :class:`SubjectSetupError` where it is not fit."""
+        """Raises :class:`SubjectSetupError` if the subject cannot be judged. Changes nothing."""
 
 
 @runtime_checkable
@@ -301,7 +299,7 @@ class CouldDoMore(Protocol):
     """A subject that could do more with programs that this host lacks, or with a permission."""
 
     lacking: Mapping[Capability, str]
-    """By what it cannot do, what to install, or the option that permits it."""
+    """By missing capability: what to install, or the option that permits it."""
 
 
 @runtime_checkable
@@ -321,53 +319,53 @@ class WaitsMost(Protocol):
     at_a_time: int
 
     def interrupt(self) -> None:
-        """Take every node away: whoever uses one gets :class:`SubjectLostError` soon, and whoever
-        wants another :class:`SubjectSetupError`. Does not wait; :meth:`Subject.close` does."""
+        """End every node: callers that use one soon get :class:`SubjectLostError`, and callers that
+        make one get :class:`SubjectSetupError`. Does not wait; :meth:`Subject.close` does."""
 
 
 @runtime_checkable
 class Hurries(Protocol):
-    """A subject whose nodes wait long for what never comes."""
+    """A subject whose nodes wait long for an effect that does not come."""
 
     def hurry(self, seconds: float | None) -> None:
-        """Nodes made from now on wait at most so long for the effect of a step, as long as they are
-        at work; ``None``: as long as they do by themselves. Whatever is seen to differ then may
-        have come too late."""
+        """Let nodes made from now on wait at most so long for the effect of a step, or after its
+        last progress; ``None``: until their own deadline. A difference that is then seen may only
+        be late."""
 
 
 @runtime_checkable
 class TakesOver(Protocol):
-    """A subject whose kubelet can go on on a node that another of its kind has made."""
+    """A subject whose kubelet can continue on a node that another subject of its kind has made."""
 
     def take_over(self, node: NodeUnderTest) -> None:
-        """The node's kubelet, which is down, is this subject's from its next start on. Machine,
-        configuration, manifests, state file and containers stay; the node stays its maker's to
-        close.
+        """Start this subject's kubelet from the node's next start on; the node's kubelet is down.
+        Machine, configuration, manifests, state file and containers stay. The subject that made the
+        node still closes it.
 
-        Raises :class:`SubjectUsageError` where the node is of another kind, and
-        :class:`SubjectLostError` while a kubelet runs.
+        Raises :class:`SubjectUsageError` if the node is of another kind, and
+        :class:`SubjectLostError` if its kubelet runs.
         """
 
     def kept_files(self, node: NodeUnderTest) -> dict[str, str]:
-        """The texts of the files that the node's kubelet keeps for the next one, by their names in
-        :data:`conformance.kept_files.FILES`; those that are there."""
+        """The texts of the files that the node's kubelet has kept for the next one, by their names
+        in :data:`conformance.kept_files.FILES`."""
 
 
 @runtime_checkable
 class TakesFiles(Protocol):
-    """A subject whose nodes can be given what the managers of another node's kubelet have kept."""
+    """A subject whose nodes take the files that another node's kubelet has kept."""
 
     def keep_files(self, node: NodeUnderTest, files: Mapping[str, str]) -> None:
-        """Put these texts, by :data:`conformance.kept_files.FILES`, in place for the next kubelet
-        to find."""
+        """Write these files, by their names in :data:`conformance.kept_files.FILES`, for the next
+        kubelet."""
 
 
 @runtime_checkable
 class ShowsOrigin(Protocol):
-    """A node whose views come from hardware, and which says what each was made from."""
+    """A node of real hardware that says what each view was made from."""
 
     def origin(self) -> Origin:
-        """Of the last view."""
+        """The origin of the last view."""
 
 
 @runtime_checkable
@@ -376,4 +374,4 @@ class NamesKilledRename(Protocol):
 
     @property
     def killed_at_rename(self) -> str:
-        """The file at whose rename the last kubelet was killed, as a step had asked; or ``""``."""
+        """The file at whose rename a step had the last kubelet killed; ``""`` if there was none."""

@@ -1,10 +1,10 @@
-"""Every upgrade between some releases, rehearsed: what each of them does to pods that run.
+"""Every upgrade between some releases, rehearsed: the effect of each on running pods.
 
-A release that takes over from itself is a plain restart. Which promises a kubelet breaks by itself
-is known from that, and is no fault of an upgrade.
+A release that takes over from itself is a plain restart. It shows which promises a kubelet breaks
+without an upgrade; these do not count against an upgrade.
 
-What belongs here: which pairs and settings there are, and what a rehearsal comes to in a word.
-What never does: how one is rehearsed (:mod:`conformance.upgrading`), and how the table is shown.
+What belongs here: the pairs and settings, and the word for a rehearsal's result. What never does:
+rehearsals (:mod:`conformance.upgrading`), and how the table is shown.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from reference.releases import has, minor_of
 from reference.steps import Kind, KubeletConfig
 from topologies import Machine
 
-#: A rehearsal's machine, unless another is asked for: eight cores, so that every kind of pod fits.
+#: The machine of rehearsals by default: eight cores, so that every kind of pod fits.
 MACHINE: Final = "2s-2n-8c-smt2"
-#: How many pairs are rehearsed at a time: a kubelet mostly waits.
+#: How many pairs are rehearsed at a time, since a kubelet mostly waits.
 AT_A_TIME: Final = 3
 
 
 class Word(Enum):
-    """What an upgrade does to pods that run. The worst one counts."""
+    """The effect of an upgrade on running pods, the worst first."""
 
     REFUSES = "refuses"  # the kubelet does not start over the files that it finds
-    STOPS = "stops"  # pods that run are ended
+    STOPS = "stops"  # running pods are ended
     RESTARTS = "restarts"  # containers are ended, and started again
     MOVES = "moves"  # containers hold other CPUs
-    BREAKS = "breaks"  # another promise is broken, or the node is not as the model has it
+    BREAKS = "breaks"  # another promise is broken, or the node differs from the model
     NO_VERDICT = "no verdict"
     KEEPS = "keeps"
 
@@ -55,11 +55,11 @@ Key: TypeAlias = tuple[str, str, str, tuple[str, str]]
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """A pair of releases under a setting. ``kind``: ``kubelets`` or ``models``; ``versions``: what
-    they say they are, and ``digests`` of the binaries. ``words``: what each leg does; ``reasons``:
-    what was seen where one does not keep, by leg. ``own``: the promises that the old kubelet breaks
-    by itself. ``silent``: why the models did not judge to the end (``""``: each step was as they
-    have it)."""
+    """A pair of releases under a setting. ``kind``: ``kubelets`` or ``models``; ``versions``: those
+    that they report, and ``digests`` of the binaries. ``words``: the word for each leg;
+    ``reasons``: by leg, what was seen if the word is not ``keeps``. ``own``: the promises that the
+    old kubelet breaks without an upgrade. ``silent``: why the models did not judge to the end
+    (``""`` if they did)."""
 
     old: str
     new: str
@@ -74,12 +74,12 @@ class Cell(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> Key:
-        """What it is the cell of, with which binaries."""
+        """The releases, the setting and the binaries."""
         return self.old, self.new, self.setting, self.digests
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A configuration with pods. ``since``: the first minor that has it."""
+    """A configuration with pods. ``since``: the first minor that knows it."""
 
     name: str
     since: int
@@ -87,8 +87,8 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 def _plain(machine: Machine, release: str) -> Plan:
-    """Pods with an init container and with a sidecar, as far as the release keeps CPUs for it,
-    beside a gap."""
+    """Pods with an init container and, if the release keeps CPUs for it, with a sidecar, beside a
+    gap."""
     topology = topology_of(machine, release=release)
     core = topology.cpus_per_core
     init = exclusive("init", core, kind=Kind.INIT)
@@ -105,7 +105,7 @@ def _plain(machine: Machine, release: str) -> Plan:
 
 
 def _whole_cores(machine: Machine, release: str) -> Plan:
-    """A node that is full under full-pcpus-only once the first of the later pods is there."""
+    """A node under full-pcpus-only that the first of the later pods fills."""
     topology = topology_of(machine, release=release)
     core = topology.cpus_per_core
     config = replace(
@@ -136,7 +136,7 @@ def _config(topology: CPUTopology, release: str) -> KubeletConfig:
     return reserving(first_core(topology), release=release)
 
 
-#: Options of the static policy are on by default since 1.23, and 1.36 brought the gate.
+#: Policy options are on by default since 1.23; 1.36 has the gate of the pod-level managers.
 SETTINGS: Final = (
     Setting("plain", 0, _plain),
     Setting("full-pcpus-only", 23, _whole_cores),
@@ -169,8 +169,8 @@ def cells(
     known: Collection[Cell] = (),
     at_a_time: int = AT_A_TIME,
 ) -> Iterator[Cell]:
-    """What each pair comes to, in their order. ``subjects`` gives those of two releases. Cells that
-    are ``known`` already are given as they are."""
+    """The cell of each pair, in order. ``subjects`` opens those of two releases. Cells that are
+    ``known`` are not rehearsed again."""
     kept = {one.key: one for one in known}
     own: dict[tuple[str, str], frozenset[str]] = {}
     both = {pair[:2]: subjects(*pair[:2]) for pair in wanted}
@@ -184,10 +184,10 @@ def cells(
                 if (pair[0] == pair[1]) is alike
             ]
             for each in begun:
-                found = each.result()
+                cell = each.result()
                 if alike:
-                    own[found.old, found.setting] = frozenset(found.own)
-                yield found
+                    own[cell.old, cell.setting] = frozenset(cell.own)
+                yield cell
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
         if not all(one.done() for one in begun):
@@ -196,7 +196,7 @@ def cells(
 
 
 def _interrupt(subjects: Iterable[Subject]) -> None:
-    """Let rehearsals under way end at once."""
+    """End running rehearsals at once."""
     for one in subjects:
         if isinstance(one, WaitsMost):
             one.interrupt()
@@ -209,10 +209,10 @@ def _cell(
     own: Mapping[tuple[str, str], frozenset[str]],
     kept: Mapping[Key, Cell],
 ) -> Cell:
-    """What one pair comes to. Where it cannot be rehearsed, every leg is without a verdict."""
+    """The cell of one pair. If it cannot be rehearsed, no leg has a verdict."""
     old, new, setting = pair
     infos = [one.info for one in subjects]
-    made = Cell(
+    cell = Cell(
         old,
         new,
         setting.name,
@@ -222,39 +222,39 @@ def _cell(
         dict.fromkeys(map(str, Leg), Word.NO_VERDICT.value),
         {},
     )
-    if made.key in kept:
-        return kept[made.key]
+    if cell.key in kept:
+        return kept[cell.key]
     try:
-        found = rehearse(*subjects, setting.plan(machine, min(old, new, key=minor_of)))
+        rehearsed = rehearse(*subjects, setting.plan(machine, min(old, new, key=minor_of)))
     except SubjectError as error:
-        return msgspec.structs.replace(made, reasons=dict.fromkeys(map(str, Leg), (str(error),)))
-    new_own = own.get((new, setting.name), found.broken_before)
+        return msgspec.structs.replace(cell, reasons=dict.fromkeys(map(str, Leg), (str(error),)))
+    new_own = own.get((new, setting.name), rehearsed.broken_before)
     of_legs = {
         leg: [
             one
-            for one in found.broken
+            for one in rehearsed.broken
             if one.leg is leg
-            and one.rule not in (found.broken_before if leg is Leg.BACK else new_own)
+            and one.rule not in (rehearsed.broken_before if leg is Leg.BACK else new_own)
         ]
         for leg in Leg
     }
     return msgspec.structs.replace(
-        made,
+        cell,
         words={str(leg): _word(broken).value for leg, broken in of_legs.items()},
         reasons={str(leg): tuple(_reasons(broken)) for leg, broken in of_legs.items() if broken},
-        own=tuple(sorted(found.broken_before)),
-        silent=found.silent,
+        own=tuple(sorted(rehearsed.broken_before)),
+        silent=rehearsed.silent,
     )
 
 
 def _word(broken: Sequence[Broken]) -> Word:
-    """The worst of them."""
+    """The worst word of these broken promises."""
     said = set(map(word_of, broken))
     return next((word for word in Word if word in said), Word.KEEPS)
 
 
 def word_of(broken: Broken) -> Word:
-    """What one broken promise comes to."""
+    """The word for one broken promise."""
     if broken.rule == STARTS_AGAIN:
         return Word.REFUSES
     if broken.rule == GOES_ON:
@@ -264,7 +264,7 @@ def word_of(broken: Broken) -> Word:
 
 
 def _reasons(broken: Sequence[Broken]) -> Iterator[str]:
-    """What was seen in place of what was promised, each once."""
+    """What was seen instead of what was promised, each text once."""
     seen = (_reason(one, each) for one in broken for each in one.differences)
     yield from dict.fromkeys(seen)
 

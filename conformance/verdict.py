@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum, IntEnum
 from typing import Final
 
 
 class Verdict(Enum):
-    """What is known of one scenario on one machine."""
+    """The verdict on one scenario on one machine."""
 
     PASS = "pass"
     FAIL = "fail"  # the subject broke the promise
     SKIP = "skip"  # the scenario does not apply: the reason says what is missing
-    UNKNOWN = "unknown"  # could not tell: the harness, the network or the machine broke
+    UNKNOWN = "unknown"  # no verdict: the harness, the network or the machine broke
 
 
 class ExitStatus(IntEnum):
-    """What a command's exit status says (README.md)."""
+    """The exit status of a command (README.md)."""
 
     CONFORMANT = 0
     NOT_CONFORMANT = 1
@@ -27,7 +28,7 @@ class ExitStatus(IntEnum):
     NOT_RESTORED = 5
 
 
-#: Of a run's parts that end differently.
+#: The first of these that a part of a run has is the status of the whole.
 _WORST_FIRST: Final = (
     *(ExitStatus.NOT_RESTORED, ExitStatus.NOT_CONFORMANT, ExitStatus.USAGE),
     *(ExitStatus.COULD_NOT_TELL, ExitStatus.TOO_FEW, ExitStatus.CONFORMANT),
@@ -41,19 +42,16 @@ def worst(statuses: Iterable[int]) -> ExitStatus:
 
 def tally(verdicts: Iterable[Verdict]) -> dict[Verdict, int]:
     """How often each verdict occurs; all four are present."""
-    counts = dict.fromkeys(Verdict, 0)
-    for verdict in verdicts:
-        counts[verdict] += 1
-    return counts
+    return dict.fromkeys(Verdict, 0) | Counter(verdicts)
 
 
 def exit_status(
     counts: Mapping[Verdict, int], *, floor: int = 1, idle: Collection[str] = ()
 ) -> ExitStatus:
-    """The status of a run: a broken promise outranks ``unknown``, and that outranks having run
-    too little. Only passes and failures count against ``floor``, which is at least 1,
-    so that green but empty is impossible; ``idle`` are the machines that were named and on
-    which no scenario applied, and one of them is too little as well."""
+    """The status of a run: a broken promise outranks ``unknown``, and that outranks too few
+    scenarios. Only passes count towards ``floor``, which is at least 1, so that an empty run never
+    passes. ``idle`` are the machines that were named and on which no scenario applied; with one of
+    them the run has too few scenarios, too."""
     if counts.get(Verdict.FAIL, 0):
         return ExitStatus.NOT_CONFORMANT
     if counts.get(Verdict.UNKNOWN, 0):

@@ -1,8 +1,8 @@
-"""How long a thoroughly broken subject is waited for.
+"""Shorter waits for a subject with many failures.
 
-A wait is cut short only where everything that is still wrong was wrong in the same way at the end
-of :data:`ENOUGH` whole waits before, with no scenario passed in between. So a short
-wait accuses no subject of what a long one has not shown several times.
+A wait is cut short only if all remaining differences were there in the same way at the end of
+:data:`ENOUGH` earlier whole waits, and no scenario has passed since. So a short wait shows only
+failures that whole waits have shown several times.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _WORD: Final = re.compile(r"\(?[a-z]+")
 
 
 class Waiting:
-    """What a subject owed at the end of its waits, since the last scenario that passed."""
+    """The differences at the end of a subject's waits, since the last scenario that passed."""
 
     def __init__(self) -> None:
         self._owed: Counter[tuple[str, str, str, str]] = Counter()
 
     def note(self, step: str, found: Iterable[Difference]) -> None:
-        """A wait has ended with these differences."""
+        """Note a whole wait that ended with these differences."""
         self._owed.update(ways(step, found))
 
     def is_known(self, step: str, found: Iterable[Difference]) -> bool:
@@ -38,12 +38,12 @@ class Waiting:
         return bool(owed) and all(self._owed[way] >= ENOUGH for way in owed)
 
     def forget(self) -> None:
-        """A scenario has passed."""
+        """Forget all waits, since a scenario has passed."""
         self._owed.clear()
 
 
 def ways(step: str, found: Iterable[Difference]) -> set[tuple[str, str, str, str]]:
-    """Differences without names and numbers: what, and from which kind of value to which."""
+    """Differences without names and numbers: step, what differs, and both kinds of values."""
     return {
         (step, _NAMES.sub("…", one.what), _kind(one.expected), _kind(one.seen)) for one in found
     }

@@ -1,4 +1,4 @@
-"""Steps, configurations and views as they are written to a file, and read again."""
+"""Steps, configurations and views as plain JSON values, written and read."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from reference import CPUSet
 from reference.steps import Step
 
 _T = TypeVar("_T")
-#: Kinds that were made, and held while another is made for the first time: of dataclasses that two
-#: threads see for the first time at once, msgspec 0.22 reads what it has not written yet, and the
+#: Types that were converted, and the lock for converting one for the first time. If two threads
+#: convert a dataclass for the first time at once, msgspec 0.22 reads uninitialised memory, and the
 #: process ends with a segmentation fault.
 _MADE: Final[set[type]] = set()
 _FIRST: Final = Lock()
@@ -28,8 +28,8 @@ def plain(value: object) -> Any:
 
 
 def made(kind: type[_T], value: object) -> _T:
-    """What was :func:`plain`. Raises ``msgspec.ValidationError`` for anything else, and
-    ``ValueError`` for what is no CPU set."""
+    """The value that :func:`plain` has written. Raises ``msgspec.ValidationError`` for anything
+    else, and ``ValueError`` for an invalid CPU set."""
     with nullcontext() if kind in _MADE else _FIRST:
         found = msgspec.convert(value, kind, dec_hook=_cpuset, str_keys=True)
         _MADE.add(kind)
@@ -37,7 +37,7 @@ def made(kind: type[_T], value: object) -> _T:
 
 
 def written(step: Step) -> dict[str, Any]:
-    """A step as it is written: its name, and its fields."""
+    """A step as its name with its fields."""
     return {type(step).__name__: plain(step)}
 
 
@@ -49,7 +49,7 @@ def read(step: Mapping[str, Any]) -> Step:
 
 
 def default_of(field: Field[Any]) -> object:
-    """The default of a field of a dataclass; ``MISSING`` where it has none."""
+    """The default of a field of a dataclass; ``MISSING`` without one."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 

@@ -72,8 +72,8 @@ class History:
 
     @property
     def oldest(self) -> int:
-        """The first minor whose kubelets know every word of it; for an earlier one the model may
-        be asked what nobody can see."""
+        """The first minor whose kubelets know all steps and fields of the history. In an earlier
+        one the model may show what no kubelet can."""
         pods = self._pods
         containers = [one for pod in pods for one in pod.containers]
         return max(
@@ -92,12 +92,12 @@ class History:
 
     @property
     def starts(self) -> int:
-        """How often a kubelet is started: what takes most of the time."""
+        """How often a kubelet is started, which takes most of the time."""
         return sum(isinstance(step, Start) for step in self.steps)
 
 
 def to_plain(history: History) -> dict[str, Any]:
-    """A history as JSON has it; what is the default is left out."""
+    """A history as plain JSON values, without defaults."""
     return {
         "machine": history.machine,
         "config": _plain(history.config),
@@ -115,7 +115,7 @@ def from_plain(value: Mapping[str, Any]) -> History:
 
 
 def _plain(value: Any) -> Any:
-    """Plain JSON of a value of the words of :mod:`reference.steps`."""
+    """Plain JSON of a value of :mod:`reference.steps`."""
     if isinstance(value, CPUSet):
         return str(value)
     if isinstance(value, Enum):

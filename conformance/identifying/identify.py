@@ -1,4 +1,4 @@
-"""A subject is asked what it is: histories one after another, several at a time.
+"""Finds out what a subject is, by running histories on it, several at a time.
 
 What belongs here: which histories run, in how many processes, and when that ends. What never does:
 what follows from them (``identity``).
@@ -35,11 +35,11 @@ from conformance.subjects.reference import ReferenceSubject
 from reference.behaviours import Behaviour
 from reference.releases import Release
 
-#: How many histories may be lost before anything was seen: the subject is then given up.
+#: After this many lost histories, and none that was seen, the subject is given up.
 _GIVEN_UP: Final = 3
-#: How many more histories are asked for each behaviour that could explain something.
+#: How many more histories are run for each behaviour that could explain a departure.
 _MORE: Final = 3
-#: Why a history says nothing that was watched twice.
+#: Why a history that was watched twice is lost.
 UNSTEADY: Final = "it did what no release does twice, and not the same"
 #: Seconds that a process may take for one history.
 _PATIENCE: Final = 90.0
@@ -49,7 +49,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A history, and what the subject may be, the likeliest first."""
+    """A history, and the releases that the subject may be, the likeliest first."""
 
     history: History
     releases: tuple[str, ...]
@@ -59,8 +59,8 @@ class _Job:
 def identify(
     name: str, subject: Subject, *, workers: int = 1, seconds: float = 300.0, say: Say
 ) -> Identity:
-    """Ask the subject of this name, which ``subject`` is, what it is. What was seen until the time
-    is over, or until the user interrupts, is what is judged.
+    """Find out what ``subject``, which has this ``name``, is. After ``seconds``, or when the user
+    interrupts, the histories that ran are judged.
 
     Raises :class:`SubjectLostError` where nothing could be seen.
     """
@@ -70,22 +70,22 @@ def identify(
         asking = _Asking(said, tellings, subject, until, at_work, say)
         with contextlib.suppress(KeyboardInterrupt):
             asking.ask(watched, said)
-            found = asking.identity(watched)
-            if Release.parse(found.fits).minor != Release.parse(said).minor:
-                asking.ask(watched, found.release)
-                found = asking.identity(watched)
-            if asking.ask_more(watched, found):
-                found = asking.identity(watched)
-            asking.ask_again(watched, found)
-            found = asking.identity(watched)
-            asking.ask_lost(watched, found)
-            found = asking.identity(watched)
-            asking.ask_witnesses(watched, found)
-    found = asking.identity(watched)
-    if not found.histories:
-        reason = found.lost[0] if found.lost else "there was no time to ask it anything"
+            identity = asking.identity(watched)
+            if Release.parse(identity.fits).minor != Release.parse(said).minor:
+                asking.ask(watched, identity.release)
+                identity = asking.identity(watched)
+            if asking.ask_more(watched, identity):
+                identity = asking.identity(watched)
+            asking.ask_again(watched, identity)
+            identity = asking.identity(watched)
+            asking.ask_lost(watched, identity)
+            identity = asking.identity(watched)
+            asking.ask_witnesses(watched, identity)
+    identity = asking.identity(watched)
+    if not identity.histories:
+        reason = identity.lost[0] if identity.lost else "there was no time to ask it anything"
         raise SubjectLostError(f"{name} could not be identified: {reason}")
-    return found
+    return identity
 
 
 class _Asking:
@@ -116,7 +116,7 @@ class _Asking:
         )
 
     def ask(self, watched: list[Watched], likeliest: str) -> None:
-        """Watch what tells the behaviours of the likeliest release, as far as it was not yet."""
+        """Watch the histories that tell the behaviours of the likeliest release, each once."""
         seen = {one.history for one in watched}
         jobs = [
             _Job(one.history, tuple(_possible(likeliest, one.of(likeliest))))
@@ -132,43 +132,43 @@ class _Asking:
         self._take(jobs, watched)
 
     def ask_more(self, watched: list[Watched], found: Identity) -> bool:
-        """Watch what else tells the behaviours that could explain what the stated release does not
-        do: several may explain one history, and only one of them the others. Whether there was
-        anything to watch."""
+        """Watch more histories of the behaviours that could explain departures from the best fit.
+        Several behaviours may explain one history; more histories show which. Returns whether there
+        were any."""
         names = found.suspects
         seen = {one.history for one in watched}
         subject, asked, jobs = self._subject, Counter[str](), list[_Job]()
         built_for = architecture_of(subject.info)
-        for one in self._tellings:
-            wanted = {name for name in one.of(found.release) & names if asked[name] < _MORE}
+        for telling in self._tellings:
+            wanted = {name for name in telling.of(found.release) & names if asked[name] < _MORE}
             if (
                 wanted
-                and one.history not in seen
-                and can_be_asked(one.history, subject.capabilities, built_for)
+                and telling.history not in seen
+                and can_be_asked(telling.history, subject.capabilities, built_for)
             ):
                 asked.update(wanted)
-                jobs.append(_Job(one.history, tuple(_possible(found.fits, wanted))))
+                jobs.append(_Job(telling.history, tuple(_possible(found.fits, wanted))))
         self._take(jobs, watched)
         return bool(jobs)
 
     def ask_again(self, watched: list[Watched], found: Identity) -> None:
-        """Watch once more, and wait longer, where the subject did what no release does: a busy
-        host may have been the reason. What differs twice and not alike accuses nobody: it is
-        lost."""
+        """Watch again, and wait longer, where the subject did what no release does: a busy host may
+        have been the reason. A history with two different departures counts as lost, not as
+        unexplained."""
         odd = {one.history for one in found.unexplained}
         if not odd or len(odd) > len(watched) / 2:
             return
         jobs = [_Job(one, (found.fits, *_possible(found.fits, ())), patient=True) for one in odd]
-        again: list[Watched] = []
-        self._take(jobs, again)
-        seen_again = {one.history for one in again if one.views}
-        watched[:] = [one for one in watched if one.history not in seen_again]
-        watched += [one for one in again if one.views]
+        repeated: list[Watched] = []
+        self._take(jobs, repeated)
+        seen_twice = {one.history for one in repeated if one.views}
+        watched[:] = [one for one in watched if one.history not in seen_twice]
+        watched += [one for one in repeated if one.views]
         before = {one.history: one.look for one in found.unexplained}
         unsteady = {
             one.history
             for one in self.identity(watched).unexplained
-            if one.history in seen_again and one.look != before.get(one.history)
+            if one.history in seen_twice and one.look != before.get(one.history)
         }
         watched[:] = [
             Watched(one.history, (), UNSTEADY) if one.history in unsteady else one
@@ -176,23 +176,23 @@ class _Asking:
         ]
 
     def ask_lost(self, watched: list[Watched], found: Identity) -> None:
-        """Watch once more, and wait longer, what was lost: a busy host may have been the reason.
-        It counts where it ends as some release does; what does not stays lost."""
+        """Watch again, and wait longer, what was lost: a busy host may have been the reason. A
+        history that now ends as some release does counts; any other stays lost."""
         lost = {one.history for one in watched if one.lost}
         if not lost or len(lost) > len(watched) / 2:
             return
         releases = tuple(_possible(found.fits, ()))
-        again: list[Watched] = []
-        self._take([_Job(one, releases, patient=True) for one in lost], again)
-        odd = {one.history for one in self.identity(again).unexplained}
-        whole = [one for one in again if not one.lost and one.history not in odd]
+        repeated: list[Watched] = []
+        self._take([_Job(one, releases, patient=True) for one in lost], repeated)
+        odd = {one.history for one in self.identity(repeated).unexplained}
+        whole = [one for one in repeated if not one.lost and one.history not in odd]
         seen = {one.history for one in whole}
         watched[:] = [*(one for one in watched if one.history not in seen), *whole]
 
     def ask_witnesses(self, watched: list[Watched], found: Identity) -> None:
-        """Watch variants of what shows a switched behaviour, where one history alone shows it."""
+        """Watch variants of a history that alone shows a switched behaviour."""
         can, architecture = self._subject.capabilities, architecture_of(self._subject.info)
-        made = [
+        variants = [
             Telling(variant, dict.fromkeys(SEARCHED, frozenset([one.title])))
             for one in found.doubtful
             for history in found.witnesses[one]
@@ -200,9 +200,9 @@ class _Asking:
                 history, found.fits, str(unswitched(found.fits, one.title)), can, architecture
             )
         ]
-        self._tellings = [*self._tellings, *made]
+        self._tellings = [*self._tellings, *variants]
         releases = (found.fits, *_possible(found.release, ()))
-        self._take([_Job(one.history, releases) for one in made], watched)
+        self._take([_Job(one.history, releases) for one in variants], watched)
 
     def _take(self, jobs: Sequence[_Job], watched: list[Watched]) -> None:
         before, given_up = len(watched), False
@@ -214,20 +214,20 @@ class _Asking:
                 given_up = len(lost) >= _GIVEN_UP and len(lost) == len(watched)
                 if given_up:
                     return
-        finally:  # an interrupt, too
+        finally:  # after an interrupt, too
             if not given_up:
                 self._out_of_time += len(jobs) - (len(watched) - before)
 
 
 def _possible(likeliest: str, names: Iterable[str]) -> Iterator[str]:
-    """The likeliest release, then it with each of these behaviours switched, then all others."""
+    """The likeliest release, then with each of these behaviours switched, then all others."""
     yield likeliest
     yield from (switched(likeliest, Behaviour.named(name)) for name in names)
     yield from reversed(RELEASES)
 
 
 class _Workers:
-    """Processes that each have the subject opened once; a model is asked in this one."""
+    """Processes that each open the subject once; a model runs in this process."""
 
     def __init__(self, name: str, subject: Subject, count: int) -> None:
         self._subject = subject
@@ -261,7 +261,7 @@ class _Workers:
 
 @contextlib.contextmanager
 def _opened(name: str) -> Iterator[Callable[[_Job], Watched]]:
-    """Where jobs are done in a process of their own."""
+    """In a worker process: opens the subject, and gives a function that runs jobs on it."""
     with contextlib.closing(open_subject(name)) as subject:
         yield partial(_watched, subject)
 

@@ -1,12 +1,12 @@
-"""What a binary is, from what it showed: the release that fits best, and what it has and lacks
-beside that.
+"""What a binary is, judged by what it showed: the release that fits best, and the behaviours that
+it has or lacks unlike that release.
 
-What belongs here: conclusions. What never does: a subject (``watching``).
+What belongs here: conclusions. What never does: driving a subject (``watching``).
 
-How it works: for the histories that depart from a release, behaviours are switched, one after
-another, each time the one that explains most. That is done for the stated release and for the one
-from which the fewest histories depart. The one that leaves less unexplained is the best fit, or
-else the one that takes fewer switches.
+How it works: to explain the histories that depart from a release, behaviours are switched one after
+another, each time the one that explains most. That is done for the stated release and for the
+release from which the fewest histories depart. The best fit is the one that leaves less
+unexplained. If both leave the same, it is the one with fewer switches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from reference.releases import Release, behaviours, newest_known
 
 
 def stated(info: SubjectInfo) -> str:
-    """As :func:`conformance.subject.stated_release`; the newest known one in place of a newer."""
+    """As :func:`conformance.subject.stated_release`, at most the newest known release."""
     return str(newest_known(stated_release(info)))
 
 
@@ -40,9 +40,9 @@ def chosen(
     *,
     architecture: str | None = None,
 ) -> list[Telling]:
-    """Few histories that together tell every behaviour of a release that a subject can be asked
-    for: each time the one that tells most for the time that it takes. A subject that was built for
-    an ``architecture`` is asked on machines of that one alone."""
+    """A few histories that together tell every behaviour of a release that this subject can show.
+    Each time the history is chosen that tells most for the time that it takes. A subject that was
+    built for an ``architecture`` runs only on machines of that architecture."""
     at_hand = [one for one in tellings if can_be_asked(one.history, can, architecture)]
     left = {name for one in at_hand for name in one.of(release)}
     found: list[Telling] = []
@@ -54,7 +54,7 @@ def chosen(
 
 
 def can_be_asked(history: History, can: Collection[Capability], architecture: str | None) -> bool:
-    """Whether a subject that can do this, and was built for this, can take the history."""
+    """Whether a subject that can do this, built for this architecture, can run the history."""
     if not history.needs <= {*can}:
         return False
     tree = topologies.machine(history.machine).tree
@@ -63,7 +63,7 @@ def can_be_asked(history: History, can: Collection[Capability], architecture: st
 
 
 def _cost(history: History) -> float:
-    """About how many seconds a kubelet takes for it."""
+    """About how many seconds a kubelet takes for the history."""
     return 1 + history.starts + 0.7 * (len(history.steps) - history.starts)
 
 
@@ -77,17 +77,17 @@ class Unexplained:
 
     @property
     def look(self) -> tuple[int, frozenset[str]]:
-        """What two walks of one fault have in common: the step, and what differs after it."""
+        """What two departures by one fault have in common: the step, and what differs after it."""
         return self.step, frozenset(one.what for one in self.differences)
 
 
 @dataclass(frozen=True)
 class Identity:
-    """``stated``: the release that the subject says it is. ``fits``: the one that fits best,
-    overrides included. ``asked``: the behaviours that some history decided. ``suspects``: the
-    titles of those that could explain a history which the best fit, without overrides, does not.
-    ``witnesses``: for each behaviour that is switched in the best fit, the histories that show
-    that. ``lost``: why histories could not be watched."""
+    """What a subject is. ``stated``: the release that the subject says it is. ``fits``: the release
+    that fits best, overrides included. ``asked``: the behaviours that some history decided.
+    ``suspects``: the titles of behaviours that could explain a history which departs from the best
+    fit without overrides. ``witnesses``: for each behaviour that is switched in the best fit, the
+    histories that show that. ``lost``: why histories could not be watched."""
 
     stated: str
     fits: str
@@ -106,17 +106,17 @@ class Identity:
 
     @property
     def gained(self) -> list[Behaviour]:
-        """What it has and its best fit has not."""
+        """The behaviours that the subject has and its best fit lacks."""
         return [Behaviour.named(name) for name, on in Release.parse(self.fits).overrides if on]
 
     @property
     def lacking(self) -> list[Behaviour]:
-        """What it lacks and its best fit has."""
+        """The behaviours that the subject lacks and its best fit has."""
         return [Behaviour.named(name) for name, on in Release.parse(self.fits).overrides if not on]
 
     @property
     def doubtful(self) -> list[Behaviour]:
-        """What one history alone shows that it has or lacks: a fault may look the same there."""
+        """The switched behaviours that only one history shows: a fault may look like one."""
         return [
             one for one in [*self.gained, *self.lacking] if len(self.witnesses.get(one, ())) < 2
         ]
@@ -132,12 +132,12 @@ class Identity:
 
     @property
     def not_asked(self) -> list[Behaviour]:
-        """What no history decided."""
+        """The behaviours that no history decided."""
         return [one for one in Behaviour if one not in self.asked]
 
     @property
     def contradictions(self) -> list[tuple[Behaviour, bool]]:
-        """The behaviours in which it is not as the release that it says it is, and whether it has
+        """The behaviours in which the subject differs from the stated release, and whether it has
         them."""
         own, said = behaviours(self.fits), behaviours(self.stated)
         return [
@@ -160,7 +160,7 @@ def identified(
     architecture: str | None = None,
     out_of_time: int = 0,
 ) -> Identity:
-    """What follows from what was watched. ``out_of_time``: how many histories were not."""
+    """The identity by what was watched. ``out_of_time``: how many histories were not run."""
     shown = [one for one in watched if one.views]
     known = {one.history: one for one in tellings}
     judging = _Judging(shown, known, can, architecture)
@@ -198,7 +198,7 @@ Departing: TypeAlias = dict[Watched, Departure | None]
 
 
 class _Judging:
-    """What was watched, held against releases."""
+    """Compares what was watched with releases."""
 
     def __init__(
         self,
@@ -217,11 +217,11 @@ class _Judging:
         minor = f"1.{Release.parse(said).minor}"
         order = dict.fromkeys((said, minor, *reversed(RELEASES)))
         nearest = min(order, key=lambda release: len(self.departing(release)))
-        ways = dict.fromkeys(self._explained(one) for one in (said, nearest))
-        return min(ways, key=self._oddity)
+        candidates = dict.fromkeys(self._explained(one) for one in (said, nearest))
+        return min(candidates, key=self._oddity)
 
     def _oddity(self, fits: str) -> tuple[int, int]:
-        """How much remains unexplained, and how much it takes to explain the rest."""
+        """How many histories stay unexplained, and how many overrides explain the rest."""
         return len(self.departing(fits)), len(Release.parse(fits).overrides)
 
     def _explained(self, fits: str) -> str:
@@ -234,22 +234,23 @@ class _Judging:
             fits = better
 
     def _better(self, fits: str, wrong: Departing) -> str | None:
-        """The release with one behaviour switched from which fewer histories depart."""
+        """The release with one more behaviour switched that explains most; ``None`` if none
+        does."""
         known = (self._known.get(one.history) for one in wrong)
         names = {name for telling in known if telling for name in telling.of(fits)}
         overridden = {name for name, _ in Release.parse(fits).overrides}
         best, fewest = None, len(wrong)
-        for one in Behaviour:
-            if one.title in names - overridden:
-                way = switched(fits, one)
-                count = self._count_departing(way, wrong, fewest)
+        for behaviour in Behaviour:
+            if behaviour.title in names - overridden:
+                candidate = switched(fits, behaviour)
+                count = self._count_departing(candidate, wrong, fewest)
                 if count < fewest:
-                    best, fewest = way, count
+                    best, fewest = candidate, count
         return best
 
     def _count_departing(self, release: str, likely: Collection[Watched], most: int) -> int:
-        """How many histories depart from a release; at ``most`` counting ends, so the ``likely``
-        ones are asked first."""
+        """How many histories depart from a release. Counting ends at ``most``, so the ``likely``
+        ones are tried first."""
         count = 0
         for one in (*likely, *(each for each in self._shown if each not in likely)):
             if count >= most:
@@ -276,8 +277,8 @@ class _Judging:
         return tuple(one.history for one in shown if self._departs(one, without)[1])
 
     def asked(self, fits: str) -> frozenset[Behaviour]:
-        """The behaviours that would have shown, were they otherwise than in ``fits``."""
-        found = {Behaviour.named(name) for name, _ in Release.parse(fits).overrides}
+        """The behaviours that the histories would have shown, if they were switched in ``fits``."""
+        decided = {Behaviour.named(name) for name, _ in Release.parse(fits).overrides}
         departing = self.departing(fits)
         for one in self._shown:
             telling = self._known.get(one.history)
@@ -285,20 +286,20 @@ class _Judging:
                 continue
             for name in telling.of(fits):
                 behaviour = Behaviour.named(name)
-                if behaviour not in found and self._departs(one, switched(fits, behaviour))[1]:
-                    found.add(behaviour)
-        return frozenset(found)
+                if behaviour not in decided and self._departs(one, switched(fits, behaviour))[1]:
+                    decided.add(behaviour)
+        return frozenset(decided)
 
     def _departs(self, one: Watched, release: str) -> tuple[bool, Departure | None]:
         return _departs(one, release, frozenset(self._can), self._architecture)
 
 
-@lru_cache(maxsize=1 << 15)  # one binary takes some ten thousand
+@lru_cache(maxsize=1 << 15)  # one binary fills about ten thousand
 def _departs(
     one: Watched, release: str, can: frozenset[Capability], architecture: str | None
 ) -> tuple[bool, Departure | None]:
-    """Whether a history departs from a release, and in what, where the model knows. Remembered:
-    what was watched is judged again after every few histories."""
+    """Whether a history departs from a release, and in what, if the model knows. Results are
+    cached, because what was watched is judged again after every few histories."""
     try:
         found = departs(one.history, one.views, release, can, architecture=architecture)
     except NotModelled:

@@ -2,9 +2,9 @@
 
     python -m differential.telling
 
-searches them on the model, and writes the file. A behaviour of a release is told by a history
-where the release shows something else there than the same release with that behaviour switched.
-For the others the file says why no history that was tried tells them.
+searches for them on the model, and writes the file. A history tells a behaviour of a release if the
+release shows something else in it than the same release with that behaviour switched. For each
+behaviour that is not told, the file says why no history that was tried tells it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from reference.releases import LATEST, Release, has
 KEPT: Final = Path(__file__).parent / "telling.json.xz"
 #: The releases whose kubelets can be driven.
 RELEASES: Final = tuple(f"1.{minor}" for minor in range(17, LATEST + 1))
-#: Those that are searched; what tells in the nearest of them is tried in the others.
+#: The releases that are searched. For any other release, the nearest of these counts.
 SEARCHED: Final = ("1.36", "1.37", "1.32", "1.26", "1.22", "1.20", "1.17")
 
 
 class Reason(IntEnum):
-    """What histories come to for a behaviour of a release; of several the highest counts."""
+    """The result of histories for a behaviour of a release; of several the highest counts."""
 
     NOT_ASKED = 0
     ALIKE = 1
@@ -52,7 +52,7 @@ class Telling:
     tells: Mapping[str, frozenset[str]]
 
     def of(self, release: str) -> frozenset[str]:
-        """The titles of what it tells in a release, or else in the nearest one that was
+        """The titles of the behaviours that it tells in a release, or in the nearest one that was
         searched."""
         minor = Release.parse(release).minor
         if minor < self.history.oldest:
@@ -62,13 +62,13 @@ class Telling:
 
 
 def switched(release: str, behaviour: Behaviour) -> str:
-    """The release with this behaviour where it has it not, without it where it has it."""
+    """The release with this behaviour switched: on if the release lacks it, off if it has it."""
     value = "off" if has(release, behaviour) else "on"
     return str(Release.parse(release).overridden(f"{behaviour.title}={value}"))
 
 
 class Kept(NamedTuple):
-    """What the file has."""
+    """The file's contents."""
 
     tellings: tuple[Telling, ...]
     untold: Untold
@@ -76,12 +76,12 @@ class Kept(NamedTuple):
 
 @cache
 def kept() -> tuple[Telling, ...]:
-    """What is kept in the package. Raises ``ValueError`` where the file is of another version."""
+    """The histories in the package. Raises ``ValueError`` for a file of another version."""
     return read(KEPT.read_bytes()).tellings
 
 
 def read(data: bytes) -> Kept:
-    """What a file has. Raises ``ValueError`` for anything else."""
+    """The contents of a file. Raises ``ValueError`` for anything else."""
     try:
         plain: dict[str, Any] = msgspec.json.decode(lzma.decompress(data))
         return Kept(
@@ -102,7 +102,7 @@ def read(data: bytes) -> Kept:
 
 
 def written(tellings: Iterable[Telling], untold: Untold) -> bytes:
-    """The file of these."""
+    """The bytes of a file with these contents."""
     rows = [
         {
             "history": to_plain(one.history),

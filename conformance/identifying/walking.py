@@ -1,4 +1,4 @@
-"""Histories on the model: what a release shows, and whether what was seen is what it shows."""
+"""Histories on the model: what a release shows, and whether a subject showed the same."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _SPARE: Final = 4
 
 
 class Walker(ModelOracle):
-    """The model of a release, overrides included. A behaviour that is switched among others that no
-    release has it with may be too much for the model, which then does not know. ``idle_updates``:
-    whether its rounds update containers for which nothing has changed."""
+    """The model of a release, overrides included. No release has some of these mixes of behaviours,
+    so the model may fail; that is :class:`NotModelled`. ``idle_updates``: whether reconcile rounds
+    update containers for which nothing has changed."""
 
     idle_updates = False
 
@@ -41,32 +41,32 @@ class Walker(ModelOracle):
 
 def walker(history: History, release: str, *, architecture: str | None = None) -> Walker:
     """The model of a release on a history's machine. Raises :class:`NotModelled`."""
-    made = Walker(
+    model = Walker(
         topologies.machine(history.machine),
         history.config,
         machines=topologies.machine,
         release=release,
         architecture=architecture,
     )
-    made.idle_updates = not has(release, Behaviour.UPDATED_ON_CHANGE)
-    return made
+    model.idle_updates = not has(release, Behaviour.UPDATED_ON_CHANGE)
+    return model
 
 
 def views(history: History, release: str) -> list[View] | None:
-    """What the release shows after each step, up to the step in which it hangs or after which the
-    next one is not possible; ``None`` where the model does not know."""
-    found: list[View] = []
+    """What the release shows after each step. Views end with the step in which the kubelet hangs,
+    or before a step that is not possible. ``None`` if the model does not know."""
+    shown: list[View] = []
     try:
         model = walker(history, release)
         for step in history.steps:
-            found.append(model.after(step))
-            if found[-1].hangs:
+            shown.append(model.after(step))
+            if shown[-1].hangs:
                 break
     except NotModelled:
         return None
     except IllegalStep:
-        return found or None
-    return found
+        return shown or None
+    return shown
 
 
 def departs(
@@ -77,9 +77,9 @@ def departs(
     *,
     architecture: str | None = None,
 ) -> tuple[int, list[Difference]] | None:
-    """The first step after which what was ``seen`` is not what the release shows, and in what;
-    ``None`` where it is all along. What chance decides is no difference. Raises
-    :class:`NotModelled` where the model does not know."""
+    """The first step after which ``seen`` differs from what the release shows, and the differences;
+    ``None`` if there is no such step. What chance decides is not compared. Raises
+    :class:`NotModelled` if the model does not know."""
     try:
         model = walker(history, release, architecture=architecture)
         for number, (step, view) in enumerate(zip(history.steps, seen, strict=False)):
@@ -96,25 +96,25 @@ def departs(
 def unlike(
     model: Walker, expected: View, seen: View, can: Collection[Capability]
 ) -> list[Difference]:
-    """In what a view is not as ``model`` expects it after its last step."""
+    """The differences between a view and what ``model`` expects after its last step."""
     if expected.hangs:
         hangs = bool(seen.hangs) or _waits(seen)
         return [] if hangs else [Difference(what="kubelet", expected="hangs", seen="answers")]
     if seen.hangs:
         return [Difference(what="kubelet", expected="answers", seen="hangs")]
     asked = _asked(expected, seen, can)
-    found = differences(expected, seen, can)
-    if found and expected != seen and model.follow(seen, late=True):
-        found = []  # views that are equal may differ in quotas all the same
+    rows = differences(expected, seen, can)
+    if rows and expected != seen and model.follow(seen, late=True):
+        rows = []  # equal views may still differ in quotas
     if Capability.CALLS in can:
         asked += _idle_updates(expected, seen, always=model.idle_updates)
-    return [*found, *asked]
+    return [*rows, *asked]
 
 
 def _idle_updates(expected: View, seen: View, *, always: bool) -> Iterator[Difference]:
-    """Of how often containers were updated: how many rounds there were, the model does not know.
-    Where rounds ``always`` update, there were as many updates as the model has, or more; elsewhere
-    a few more are no difference."""
+    """Differences in how often containers were updated. The model does not know how many reconcile
+    rounds there were. If rounds ``always`` update, only too few updates are a difference; otherwise
+    only too many are."""
     have = {(pod, name): one.updates for pod, name, one in each(seen.asked)}
     for pod, name, one in each(expected.asked):
         updates, least = have.get((pod, name), one.updates), one.updates - _SPARE
@@ -124,14 +124,14 @@ def _idle_updates(expected: View, seen: View, *, always: bool) -> Iterator[Diffe
 
 
 def alike(one: Sequence[View], other: Sequence[View]) -> bool:
-    """Whether two releases show the same, whatever is seen of it."""
+    """Whether two releases show the same in every part of their views."""
     return one == other and [_unequal_parts(view) for view in one] == [
         _unequal_parts(view) for view in other
     ]
 
 
 def _unequal_parts(view: View) -> tuple[object, ...]:
-    """What is no part of what makes two views equal."""
+    """The parts of a view that ``==`` does not compare."""
     parts = (view.cfs, view.devices, view.pod_resources, view.got_pod, view.allocatable)
     return (
         *parts,
@@ -146,13 +146,13 @@ def _unequal_parts(view: View) -> tuple[object, ...]:
 
 def _meet(view: View) -> bool:
     """Whether a version of the state file has a CPU both in the shared pool and exclusive. Which
-    versions there are hangs on how the writes of a step are joined."""
+    versions exist depends on how the writes of a step are joined."""
     return any(one.shared_pool & one.exclusive for one in view.versions or ())
 
 
 def tells(history: History, one: str, other: str, can: Collection[Capability] = EVERYTHING) -> bool:
     """Whether the history tells two releases apart, overrides included: neither shows what the
-    other may show as well, by chance."""
+    other may show by chance."""
     try:
         by_one, by_other = views(history, one), views(history, other)
         if by_one is None or by_other is None or alike(by_one, by_other):
@@ -167,9 +167,9 @@ def _waits(view: View) -> bool:
 
 
 def _asked(expected: View, seen: View, can: Collection[Capability]) -> list[Difference]:
-    """Of what the kubelet was asked at its pod-resources socket, or for its metrics. How many of
-    many calls are refused hangs on the host, other metrics are not the CPU manager's, and the text
-    of a refusal names the pod as the API does."""
+    """Differences in answers of the pod-resources socket and in metrics. Not compared are how many
+    simultaneous calls are refused, which depends on the host; metrics of other managers; and the
+    text of a refusal, which names the pod as the API does."""
     metrics, have = expected.metrics or {}, seen.metrics or {}
     pairs = (
         ("CPUs at the pod-resources socket", expected.pod_resources, seen.pod_resources),

@@ -1,12 +1,12 @@
 """A history on a subject: what it shows after each step.
 
-What belongs here: when a view is the settled one, and when a history is given up. What never does:
-what follows from it (``identity``).
+What belongs here: when a view has settled, and when a history is given up. What never does:
+conclusions (``identity``).
 
-How it works: several releases walk beside the subject, the likeliest first. What that one expects
-is settled at once. What another one expects is settled once it has stayed for a while, because a
-kubelet may pass through it on its way. A history ends where the subject does what none of them
-does.
+How it works: the models of several releases take the same steps, the likeliest release first. A
+view that the likeliest release expects has settled at once. A view that another release expects has
+settled once it has stayed for a while, because a kubelet may pass through it. A history ends where
+the subject does what none of the releases does.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from reference import IllegalStep, NotModelled
 from reference.steps import Step
 from reference.view import View
 
-#: Seconds that a view has to stay which another release than the likeliest one expects.
+#: Seconds that a view has to stay if another release than the likeliest one expects it.
 _STAYS: Final = 1.5
-#: Seconds until a view counts that no release expects. A kubelet shows an effect within 3.
+#: Seconds until a view counts that no release expects. A kubelet shows an effect within 3 seconds.
 _PATIENCE: Final = 6.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Watched:
-    """What a subject showed after each step. ``lost``: why no more could be seen (``""``: all was,
-    or the rest says nothing)."""
+    """What a subject showed after each step. ``lost``: why no more could be seen; ``""`` if all was
+    seen, or the rest decides nothing."""
 
     history: History
     views: tuple[View, ...]
@@ -47,8 +47,8 @@ def watch(
     subject: Subject, history: History, releases: Sequence[str], *, patient: bool = False
 ) -> Watched:
     """Take a history's steps on a fresh node. ``releases``: what the subject may be, overrides
-    included, the likeliest first. ``patient``: wait for the likeliest as long as the subject's own
-    deadline allows."""
+    included, the likeliest first. ``patient``: wait for the likeliest release's view as long as the
+    subject's own deadline allows."""
     beside = _Beside(history, releases, subject, patient=patient)
     seen: list[View] = []
     node: NodeUnderTest | None = None
@@ -61,7 +61,7 @@ def watch(
             node.do(step)
             seen.append(beside.settled(node))
             if not beside.walks:
-                break  # it does what no release does, or hangs as one does
+                break  # the subject does what no release does, or hangs as a release does
     except (SubjectError, NotModelled) as error:
         return Watched(history, tuple(seen), str(error) or type(error).__name__)
     finally:
@@ -78,7 +78,7 @@ class _Walk:
         self.expected = View(running=False)
 
     def expect(self, step: Step) -> bool:
-        """Take the step; whether the model knows what comes of it. Raises :class:`IllegalStep`."""
+        """Take the step; returns whether the model knows its effect. Raises ``IllegalStep``."""
         try:
             self.expected = self._model.after(step)
         except NotModelled:
@@ -86,28 +86,28 @@ class _Walk:
         return True
 
     def is_met(self, seen: View) -> bool:
-        """Whether the view is just what is expected."""
+        """Whether the view is exactly what is expected."""
         if self.expected.hangs:
             return bool(seen.hangs)
         return self.expected == seen or not differences(self.expected, seen, self._can)
 
     def may_be(self, seen: View) -> bool:
-        """Whether the view is right by chance."""
+        """Whether chance may lead to this view."""
         return not seen.hangs and self._model.follow(seen, late=False) is not None
 
     def follows(self, seen: View) -> bool:
-        """Whether the settled view is right, or may be by chance."""
+        """Whether the settled view is right, or chance may lead to it."""
         return not unlike(self._model, self.expected, seen, self._can)
 
 
 class _Beside:
     """The releases that have shown the same as the subject so far. All but the likeliest are walked
-    only once they are needed: most often they never are."""
+    only when needed, which is rare."""
 
     def __init__(
         self, history: History, releases: Sequence[str], subject: Subject, *, patient: bool
     ) -> None:
-        # a pod of an API server that is refused right after a start is shown ten seconds later
+        # An API server shows a pod that is refused right after a start ten seconds later.
         self._history, self._patient = history, patient or history.config.api_server
         self._can, self._architecture = subject.capabilities, architecture_of(subject.info)
         self._done: list[tuple[Step, View]] = []
@@ -116,8 +116,8 @@ class _Beside:
         self.walks = self._walks(1)
 
     def expect(self, step: Step) -> bool:
-        """Let all of them take the step; whether it is possible after what they have shown, as no
-        kubelet that gave up can be stopped."""
+        """Let all releases take the step. Returns whether it is possible after what they have
+        shown: a kubelet that gave up cannot be stopped."""
         self._step = step
         try:
             self.walks = [one for one in self.walks if one.expect(step)]
@@ -126,8 +126,8 @@ class _Beside:
         return True
 
     def settled(self, node: NodeUnderTest) -> View:
-        """The settled view; releases that show something else are dropped, and so are those that
-        hang there, after which nothing more is to be seen."""
+        """The settled view. Releases that show something else are dropped. Releases that hang in
+        this step are dropped too, since a hanging kubelet shows nothing more."""
         began = time.monotonic()
         last: list[tuple[View, float]] = []
 
@@ -168,7 +168,7 @@ class _Beside:
                     self.walks.append(one)
 
     def _walks(self, count: int) -> list[_Walk]:
-        """The next so many of the releases that were left out."""
+        """The next ``count`` of the releases that were left out."""
         chosen, self._left = self._left[:count], self._left[count:]
         found = []
         for release in chosen:

@@ -1,7 +1,7 @@
 """kube-apiservers of released versions, built from the Go module and kept.
 
-Pods come through one where static pods do not do: a resize in place, an ephemeral container. They
-are kept in ``$XDG_CACHE_HOME/pinproof/apiservers``, as kubelets are in ``kubelets``.
+Pods come through an API server where static pods are not enough: a resize in place, an ephemeral
+container. The programs are kept in ``$XDG_CACHE_HOME/pinproof/apiservers``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from conformance.kubelets.releases import Minor, Version
 from conformance.kubelets.workshop import Workshop
 from conformance.subject import SubjectSetupError
 
-#: The release before which every kubelet is run: an API server may be newer than its kubelets.
+#: The release of the API server for kubelets of all releases: it may be newer than its kubelets.
 VERSION: Final = "1.36.4"
-#: The first whose main function is as below.
+#: The first release whose main function is as below.
 _OLDEST: Final = Minor(1, 26)
 
-#: As ``cmd/kube-apiserver/apiserver.go`` has it, and the main functions of its siblings (1.36).
+#: The main function of ``cmd/kube-apiserver/apiserver.go``, and of the other programs (1.36).
 _MAIN: Final = """\
 package main
 
@@ -49,7 +49,7 @@ def recipe(
     program: str = "apiserver",
     command: str = "NewAPIServerCommand",
 ) -> Recipe:
-    """The recipe for ``kube-PROGRAM`` of a release, whose own ``go.mod`` is ``theirs``. ``command``
+    """The recipe for ``kube-PROGRAM`` of a release with the ``go.mod`` in ``theirs``. ``command``
     is the Go function that makes its command."""
     made = go_mod(program, version, theirs, replaced)
     main = _MAIN.format(program=program, command=command)
@@ -64,7 +64,7 @@ build, cached = WORKSHOP.build, WORKSHOP.cached
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """What an API server is run from."""
+    """The programs that an API server consists of."""
 
     etcd: Path
     apiserver: Path

@@ -18,9 +18,9 @@ from conformance.kubelets.releases import Version
 from conformance.subject import SubjectSetupError, SubjectUsageError, usable
 
 _ANSWER: Final = re.compile(r"Kubernetes (v(\d+)\.(\d+)\.(\d+)\S*)\s*", re.ASCII)
-#: Wrappers may have to start an interpreter first.
+#: In seconds. A wrapper may have to start an interpreter first.
 _VERSION_PATIENCE: Final = 20.0
-#: How much of an answer is read; a version takes a line.
+#: How many bytes of an answer are read; a version is one line.
 _LONGEST_ANSWER: Final = 4096
 #: Architectures as ELF headers number them, by the names that kernels have for them.
 _ELF_MACHINES: Final = {
@@ -29,7 +29,7 @@ _ELF_MACHINES: Final = {
 
 
 def program_at(target: str) -> Path:
-    """The executable file at a path; raises :class:`SubjectUsageError` for what is none."""
+    """The executable file at a path; raises :class:`SubjectUsageError` for anything else."""
     path = Path(target).expanduser().absolute()
     with usable(path):
         if path.is_dir():
@@ -42,8 +42,8 @@ def program_at(target: str) -> Path:
 
 
 def version_of(path: Path) -> tuple[Version, str]:
-    """What a kubelet answers to ``--version``, parsed and as it stands; raises
-    :class:`SubjectUsageError` for a program that is no kubelet."""
+    """What a kubelet answers to ``--version``, parsed and verbatim; raises
+    :class:`SubjectUsageError` for a program that is not a kubelet."""
     return version_in(_run_for_version(path), path)
 
 
@@ -61,8 +61,8 @@ def version_in(answer: str, path: Path) -> tuple[Version, str]:
 
 
 def _run_for_version(path: Path) -> str:
-    """What it says to ``--version``. It gets a session of its own, so that whatever a wrapper
-    started can be ended with it."""
+    """The program's answer to ``--version``. It runs in a session of its own, so that every process
+    that a wrapper started can be ended with it."""
     try:
         process = subprocess.Popen(
             [path, "--version"],
@@ -83,9 +83,9 @@ def _run_for_version(path: Path) -> str:
 
 
 def _first_of(stream: IO[bytes], path: Path) -> str:
-    """What the program says until it ends, as far as a version may be long."""
-    said, deadline = b"", time.monotonic() + _VERSION_PATIENCE
-    while len(said) < _LONGEST_ANSWER:
+    """What the program says until it ends, up to ``_LONGEST_ANSWER`` bytes."""
+    text, deadline = b"", time.monotonic() + _VERSION_PATIENCE
+    while len(text) < _LONGEST_ANSWER:
         ready, _, _ = select.select([stream], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             raise SubjectUsageError(
@@ -94,13 +94,13 @@ def _first_of(stream: IO[bytes], path: Path) -> str:
         piece = os.read(stream.fileno(), _LONGEST_ANSWER)
         if not piece:
             break
-        said += piece
-    return said[:_LONGEST_ANSWER].decode(errors="replace")
+        text += piece
+    return text[:_LONGEST_ANSWER].decode(errors="replace")
 
 
 def _other_architecture(path: Path) -> str:
-    """For which architecture a program was built that this host cannot execute; ``""`` where the
-    file does not say."""
+    """Why this host cannot execute a program of another architecture; ``""`` if the file does not
+    say."""
     built_for = architecture_of_program(path)
     if built_for in ("", platform.machine()):
         return ""
@@ -108,7 +108,7 @@ def _other_architecture(path: Path) -> str:
 
 
 def architecture_of_program(path: Path) -> str:
-    """For which architecture a program was built, as ``uname -m`` names it; ``""`` where the file
+    """The architecture that a program was built for, as ``uname -m`` names it; ``""`` if the file
     does not say."""
     with path.open("rb") as stream:
         head = stream.read(20)
@@ -126,7 +126,7 @@ def _kill_session(leader: int) -> None:
 
 
 def digest_of(path: Path) -> str:
-    """The sha256 of a file, as reports have it; raises :class:`SubjectSetupError`."""
+    """The sha256 of a file, as in reports; raises :class:`SubjectSetupError`."""
     try:
         with path.open("rb") as stream:
             return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"

@@ -21,13 +21,13 @@ build, cached = WORKSHOP.build, WORKSHOP.cached
 
 
 def is_release(target: str) -> bool:
-    """Whether a release is meant, and not a file."""
+    """Whether ``target`` names a release and not a file."""
     return releases.parse(target) is not None and not Path(target).exists()
 
 
 def program_of(target: str, progress: Callable[[str], None] | None = None) -> Path:
-    """The kubelet that ``target`` names: a program's path, or a release, which is built where it
-    has not been yet; ``progress`` gets how far that is. Raises
-    :class:`conformance.subject.SubjectUsageError` where it cannot be a kubelet, and
-    :class:`conformance.subject.SubjectSetupError` where a release cannot be built."""
+    """The kubelet that ``target`` names: a program's path, or a release, which is built if it is
+    not in the cache. ``progress`` gets lines about the build. Raises
+    :class:`conformance.subject.SubjectUsageError` if ``target`` cannot be a kubelet, and
+    :class:`conformance.subject.SubjectSetupError` if a release cannot be built."""
     return build(target, progress=progress) if is_release(target) else program_at(target)

@@ -1,7 +1,7 @@
 """A kubelet's command line and configuration file, in the form of its release.
 
-What belongs here: what every kubelet is given that is started from here, and the rest for one in a
-sandbox. That is chosen so that a kubelet starts beside nothing else, quickly, and does little on
+What belongs here: settings that every kubelet gets which pinproof starts, and further ones for a
+kubelet in a sandbox. These let a kubelet start quickly, without other services, and do little on
 its own. What never does: what decides CPUs (``settings``).
 """
 
@@ -19,7 +19,7 @@ from reference.pods.quantity import quantity, value
 from reference.steps import RECONCILE_PERIOD as DEFAULT_PERIOD
 from reference.steps import KubeletConfig
 
-#: Where the files of a kubelet in a sandbox lie, as it sees them.
+#: The folder of a sandboxed kubelet's files, as the kubelet sees it.
 AREA: Final = "/pinproof"
 CONFIG_FILE: Final = f"{AREA}/kubelet.yaml"
 MANIFESTS: Final = f"{AREA}/manifests"
@@ -29,9 +29,9 @@ TEMPORARY: Final = f"{AREA}/tmp"  # noqa: S108  - inside the sandbox
 CERTIFICATES: Final = f"{AREA}/certificates"
 KUBECONFIG: Final = f"{AREA}/kubeconfig"
 NODE_NAME: Final = "pinproof"
-#: The port without TLS; the address is the sandbox's own loopback.
+#: ``readOnlyPort``, without TLS, on the sandbox's own loopback.
 PORT: Final = 10255
-#: ``cpuManagerReconcilePeriod``, in seconds, where nothing else is configured.
+#: ``cpuManagerReconcilePeriod`` by default, in seconds.
 RECONCILE_PERIOD: Final = DEFAULT_PERIOD / 1000
 
 
@@ -43,27 +43,27 @@ def configuration(
     release: Minor, config: KubeletConfig, *, user_namespace: bool, own_cgroups: bool = False
 ) -> dict[str, Any]:
     """The KubeletConfiguration that this release understands, in a sandbox of this kind."""
-    made = basis(
+    settings = basis(
         manifests=MANIFESTS,
         endpoint=f"unix://{CRI_SOCKET}",
         reconcile_period=f"{round(RECONCILE_PERIOD * 1000)}ms",
     )
-    made |= _of_sandbox() | settings_of(config)
-    _reserve_memory(made, config)
-    made["cgroupsPerQOS"] = own_cgroups
-    made["enforceNodeAllocatable"] = ["pods"] if own_cgroups else []
+    settings |= _of_sandbox() | settings_of(config)
+    _reserve_memory(settings, config)
+    settings["cgroupsPerQOS"] = own_cgroups
+    settings["enforceNodeAllocatable"] = ["pods"] if own_cgroups else []
     if config.api_server:
-        # The server has devices once the kubelet tells it of its node, by default every 10 s.
-        made |= {"nodeStatusUpdateFrequency": "1s", "nodeStatusReportFrequency": "5m"}
+        # The API server knows devices from the kubelet's node status, by default every 10 s.
+        settings |= {"nodeStatusUpdateFrequency": "1s", "nodeStatusReportFrequency": "5m"}
     if user_namespace:
-        made["featureGates"] = {**config.feature_gates, "KubeletInUserNamespace": True}
-    return in_form_of(release, made, asked={"cpuManagerPolicyOptions"})
+        settings["featureGates"] = {**config.feature_gates, "KubeletInUserNamespace": True}
+    return in_form_of(release, settings, asked={"cpuManagerPolicyOptions"})
 
 
 def basis(*, manifests: str, endpoint: str, reconcile_period: str) -> dict[str, Any]:
-    """What every kubelet that is started from here has set: it reads static pods from the folder
-    ``manifests``, finds its runtime at ``endpoint``, and answers every client at :data:`PORT`
-    of its own loopback."""
+    """The settings of every kubelet that pinproof starts. It reads static pods from the folder
+    ``manifests``, finds its runtime at ``endpoint``, and answers every client at :data:`PORT` of
+    its own loopback."""
     return {
         **KIND,
         "staticPodPath": manifests,
@@ -77,7 +77,7 @@ def basis(*, manifests: str, endpoint: str, reconcile_period: str) -> dict[str, 
         "resolvConf": "",
         "failCgroupV1": False,
         "failSwapOn": False,
-        # No image can be had a second time.
+        # An image that was removed could not be pulled again.
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
     }
@@ -87,54 +87,54 @@ def _of_sandbox() -> dict[str, Any]:
     return {
         "podLogsDir": "/var/log/pods",
         "volumePluginDir": f"{AREA}/volume-plugins",
-        # The port with TLS would need a key of its own at the first start.
+        # The port with TLS would need a key at the first start.
         "enableServer": False,
         "healthzPort": 0,
         "cgroupDriver": "cgroupfs",
         "localStorageCapacityIsolation": False,
         "evictionHard": {"memory.available": "1Mi"},
-        # What the process has anyway: a kubelet that may not lower it tries for 0.2 s.
+        # The process's own value: a kubelet without the right to lower it retries for 0.2 s.
         "oomScoreAdj": int(Path("/proc/self/oom_score_adj").read_text()),
         "fileCheckFrequency": "1s",
         "syncFrequency": "1s",
     }
 
 
-def _reserve_memory(made: dict[str, Any], config: KubeletConfig) -> None:
-    """Add the memory manager's settings. The reservations of all NUMA nodes are to be just what the
-    kubelet reserves of the whole node: the system's reservation and the eviction threshold."""
+def _reserve_memory(settings: dict[str, Any], config: KubeletConfig) -> None:
+    """Add the memory manager's settings. The reservations of all NUMA nodes must add up to what the
+    kubelet reserves of the node: the system's reservation and the eviction threshold."""
     if config.memory_manager_policy == "None":
         return
     reserved = {node: value(quantity(text)) for node, text in config.reserved_memory.items()}
-    threshold = value(quantity(made["evictionHard"]["memory.available"]))
-    made["memoryManagerPolicy"] = config.memory_manager_policy
-    made["reservedMemory"] = [
+    threshold = value(quantity(settings["evictionHard"]["memory.available"]))
+    settings["memoryManagerPolicy"] = config.memory_manager_policy
+    settings["reservedMemory"] = [
         {"numaNode": node, "limits": {"memory": str(size)}} for node, size in reserved.items()
     ]
     whole = config.memory_reservation
     total = sum(reserved.values()) if whole is None else value(quantity(whole))
-    amounts = made.get("systemReserved", {})
-    made["systemReserved"] = {**amounts, "memory": str(total - threshold)}
+    amounts = settings.get("systemReserved", {})
+    settings["systemReserved"] = {**amounts, "memory": str(total - threshold)}
 
 
 def in_form_of(
     release: Minor, settings: Mapping[str, Any], *, asked: Collection[str]
 ) -> dict[str, Any]:
-    """``settings`` without the fields that this release refuses to know. Where a feature gate stood
-    for the field, it is set instead. What was ``asked`` for stays: that an old kubelet refuses it
-    is an answer."""
-    made = dict(settings)
-    gates = dict(made.pop("featureGates", None) or {})
+    """``settings`` without the fields that this release does not know. If the release had a feature
+    gate in place of a field, the gate is set. The fields in ``asked`` stay, so that an old kubelet
+    refuses them."""
+    known = dict(settings)
+    gates = dict(known.pop("featureGates", None) or {})
     for name, since in releases.FIELD_SINCE.items():
-        if release < since and name in made and name not in asked:
-            value = made.pop(name)
+        if release < since and name in known and name not in asked:
+            value = known.pop(name)
             if name in releases.GATE_BEFORE:
                 gates[releases.GATE_BEFORE[name]] = value
-    return made | ({"featureGates": gates} if gates else {})
+    return known | ({"featureGates": gates} if gates else {})
 
 
 def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON merge patch (RFC 7386), which a drop-in is: ``null`` takes away."""
+    """``base`` with a JSON merge patch (RFC 7386), as a drop-in is; ``null`` removes a field."""
     result = dict(base)
     for key, wanted in patch.items():
         if wanted is None:
@@ -153,8 +153,8 @@ def file_text(settings: Mapping[str, Any]) -> str:
 
 
 def arguments(release: Minor, binary: str, *, node_in_cluster: str = "") -> list[str]:
-    """The command line that goes with the configuration file. ``node_in_cluster``: the kubelet is
-    this node of a cluster, whose kubeconfig is at :data:`KUBECONFIG`."""
+    """The kubelet's command line, which names the configuration file. ``node_in_cluster``: the name
+    of the kubelet's node in a cluster, whose kubeconfig is at :data:`KUBECONFIG`."""
     argv = [
         binary,
         f"--config={CONFIG_FILE}",

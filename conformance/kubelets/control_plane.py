@@ -1,6 +1,6 @@
 """kube-schedulers and kube-controller-managers of released versions, built from the Go module.
 
-A fleet has one of each where there is one. They are kept in ``$XDG_CACHE_HOME/pinproof/schedulers``
+A fleet runs one of each if it was built. They are kept in ``$XDG_CACHE_HOME/pinproof/schedulers``
 and ``controller-managers``.
 """
 
@@ -25,5 +25,5 @@ CONTROLLER_MANAGERS: Final = _workshop("controller-manager", "NewControllerManag
 
 
 def find(programs: Workshop) -> Path | None:
-    """The program of the API server's release, where it was built."""
+    """The program of the API server's release; ``None`` if it was not built."""
     return programs.ready(apiservers.VERSION)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 _LONG: Final = {"h": Decimal(3600), "m": Decimal(60)}
-#: What stands before the ``s``.
+#: The prefix of ``s``.
 _PARTS_OF_A_SECOND: Final = {
     "": Decimal(1), "m": Decimal("1e-3"), "u": Decimal("1e-6"), "µ": Decimal("1e-6"),
     "n": Decimal("1e-9"),
@@ -18,8 +18,8 @@ _WHOLE: Final = re.compile(f"(?:{_PART})+", re.ASCII)
 
 
 def seconds(text: str) -> Decimal | None:
-    """The duration in seconds; ``None`` where the text is none, or has no unit but ``0``
-    (``time.ParseDuration``). A negative one is none here: no setting of a kubelet takes it."""
+    """The duration in seconds. Only ``0`` needs no unit (``time.ParseDuration``). ``None`` for any
+    other text, and for a negative duration, which no setting of a kubelet takes."""
     if text == "0":
         return Decimal(0)
     if not _WHOLE.fullmatch(text):

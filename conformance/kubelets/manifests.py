@@ -18,7 +18,7 @@ HIGH_CLASS: Final = "pinproof-high"
 
 
 def file_name(pod: str) -> str:
-    """The name of its file in the folder that the kubelet watches."""
+    """The name of a pod's file in the folder that the kubelet watches."""
     return f"{pod}.yaml"
 
 
@@ -38,14 +38,14 @@ def manifest(pod: Pod) -> dict[str, Any]:
 
 
 def marks(pod: Pod) -> dict[str, dict[str, str]]:
-    """The labels and annotations of its metadata, as far as it has any."""
+    """The pod's labels and annotations, without an empty map."""
     both = {"labels": dict(pod.labels), "annotations": dict(pod.annotations)}
     return {name: values for name, values in both.items() if values}
 
 
 def pod_spec(pod: Pod, program: Callable[[Container], Mapping[str, Any]]) -> dict[str, Any]:
-    """``spec`` of a pod with no network of its own. ``program``: a container's image, and its
-    command where it has one."""
+    """``spec`` of a pod on the host's network. ``program`` gives a container's image, and its
+    command if it has one."""
     before = [_container(each, program) for each in pod.containers if each.kind is not Kind.APP]
     apps = [_container(each, program) for each in pod.containers if each.kind is Kind.APP]
     spec: dict[str, Any] = {
@@ -91,7 +91,7 @@ def _container(
 
 
 def _with_devices(resources: dict[str, dict[str, str]], container: Container) -> dict[str, Any]:
-    """Devices and huge pages are requests and limits alike."""
+    """The resources with devices and huge pages, whose requests and limits are equal."""
     counts = {resource: str(count) for resource, count in container.devices}
     counts |= {f"hugepages-{size}": amount for size, amount in container.huge_pages}
     if not counts:

@@ -1,14 +1,14 @@
-"""What the kubelet's pod-resources interface, service ``v1``, says: its calls, and CPUs, devices
-and memory as it names them.
+"""The kubelet's pod-resources API, service ``v1``: its calls, and CPUs, devices and memory in
+answers.
 
-Nothing that a kubelet sent is trusted.
+Answers of a kubelet are not trusted.
 
 The socket is ``ROOT_DIR/pod-resources/kubelet.sock`` (``pkg/kubelet/kubelet.go``,
-``ListenAndServePodResources``), and has been there by default since 1.15. The service ``v1``, with
-CPUs, came in 1.20 (KEP 2043), ``GetAllocatableResources`` in 1.21 (by default in 1.23) and ``Get``
-in 1.27 (by default in 1.34). Ids come in no order. Up to 1.22 a container without exclusive CPUs
-has those of the shared pool there, from 1.23 on none (pull request 97415). A sidecar is listed from
-1.30 on, any other init container never.
+``ListenAndServePodResources``), and exists by default since 1.15. The service ``v1``, with CPUs,
+came in 1.20 (KEP 2043), ``GetAllocatableResources`` in 1.21 (by default in 1.23) and ``Get`` in
+1.27 (by default in 1.34). Ids come in no order. For a container without exclusive CPUs the kubelet
+reports the shared pool up to 1.22, and no CPUs from 1.23 on (pull request 97415). A sidecar is
+listed from 1.30 on, any other init container never.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ LIST: Final = "/v1.PodResourcesLister/List"
 GET: Final = "/v1.PodResourcesLister/Get"
 ALLOCATABLE: Final = "/v1.PodResourcesLister/GetAllocatableResources"
 
-#: By pod (namespace and name, as the kubelet has them), then container; CPUs of the pod as a whole
-#: under ``""``.
+#: By pod (namespace and name in the kubelet), then container; CPUs of the pod as a whole under
+#: ``""``.
 CPUsByPod: TypeAlias = dict[tuple[str, str], dict[str, CPUSet]]
 
 DevicesByPod: TypeAlias = dict[tuple[str, str], dict[str, frozenset[HeldDevice]]]
@@ -35,12 +35,12 @@ MemoryByPod: TypeAlias = dict[tuple[str, str], dict[str, frozenset[HeldMemory]]]
 
 _Set = TypeVar("_Set", CPUSet, frozenset[HeldDevice], frozenset[HeldMemory])
 
-#: ``NR_CPUS`` of no kernel is larger, and no kernel has more NUMA nodes.
+#: The largest ``NR_CPUS`` of any kernel; none has more NUMA nodes.
 _CPUS: Final = 1 << 16
 
 
 class NoCPUs(Exception):
-    """An answer names a CPU or a NUMA node that cannot be; ``str()`` says which."""
+    """An answer names a CPU or a NUMA node that cannot exist; ``str()`` says which."""
 
 
 def cpus_by_pod(pods: Iterable[pb.PodResources]) -> CPUsByPod:
@@ -53,17 +53,17 @@ def _by_pod(
     held: Callable[[pb.ContainerResources], _Set],
     as_a_whole: Callable[[pb.PodResources], _Set | None] = lambda pod: None,
 ) -> dict[tuple[str, str], dict[str, _Set]]:
-    """What the containers of each pod have, and what the pod has as a whole, if anything. A pod
-    that ends and its successor may go by one name: nothing of either is lost."""
+    """What the containers of each pod hold, and what the pod holds as a whole, if anything. A pod
+    that ends and its successor may have the same name: what both hold is joined."""
     found: dict[tuple[str, str], dict[str, _Set]] = {}
     for pod in pods:
-        mine = found.setdefault((pod.namespace, pod.name), {})
+        of_pod = found.setdefault((pod.namespace, pod.name), {})
         every = [(one.name, held(one)) for one in pod.containers]
         whole = as_a_whole(pod)
         if whole:
             every.append((WHOLE_POD, whole))
         for name, more in every:
-            mine[name] = mine[name] | more if name in mine else more
+            of_pod[name] = of_pod[name] | more if name in of_pod else more
     return found
 
 
@@ -106,7 +106,7 @@ def memory_by_pod(pods: Iterable[pb.PodResources]) -> MemoryByPod:
 
 
 def memory(given: Iterable[pb.ContainerMemory]) -> frozenset[HeldMemory]:
-    """The memory of these entries, huge pages among it. Raises :class:`NoCPUs`."""
+    """The memory of these entries, with huge pages. Raises :class:`NoCPUs`."""
     return frozenset(
         HeldMemory(tuple(sorted(_numa_nodes(one.topology))), one.size, one.memory_type)
         for one in given
@@ -116,13 +116,13 @@ def memory(given: Iterable[pb.ContainerMemory]) -> frozenset[HeldMemory]:
 def by_own_names(
     reported: Mapping[tuple[str, str], Mapping[str, _Set]], called: Mapping[tuple[str, str], str]
 ) -> dict[str, dict[str, _Set]]:
-    """What our pods have, by our names. ``called``: our name for a namespace and name; a namespace
-    that is not known (``""``) may be any."""
+    """What pods of a scenario hold, by the scenario's names. ``called`` has the scenario's name by
+    namespace and name in the kubelet; namespace ``""`` stands for any."""
     found: dict[str, dict[str, _Set]] = {}
     for (namespace, name), containers in reported.items():
-        ours = called.get((namespace, name), called.get(("", name)))
-        if ours is not None:
-            mine = found.setdefault(ours, {})
+        own_name = called.get((namespace, name), called.get(("", name)))
+        if own_name is not None:
+            of_pod = found.setdefault(own_name, {})
             for container, held in containers.items():
-                mine[container] = mine[container] | held if container in mine else held
+                of_pod[container] = of_pod[container] | held if container in of_pod else held
     return found

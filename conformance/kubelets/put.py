@@ -1,4 +1,4 @@
-"""Files that a kubelet is to find in its sandbox, and how the text of a subject names them:
+"""Files that are put into a kubelet's sandbox, and how the text of a subject names them:
 ``kubelet:1.36?put=/etc/kubernetes/example=./example.json``."""
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from urllib.parse import parse_qsl, quote
 from conformance.subject import SubjectUsageError
 
 _PUT: Final = "put"
-#: Where a sandbox has files of its own.
+#: The folders in which a sandbox has files of its own.
 TAKEN: Final = ("/pinproof", "/var/lib/kubelet", "/proc", "/sys", "/dev", "/run")
 
 
 def parted(target: str) -> tuple[str, dict[str, Path]]:
-    """The kubelet in the text of a subject, and which file is put where. Raises
-    :class:`SubjectUsageError`."""
+    """The kubelet in the text of a subject, and the files by the paths at which they are put.
+    Raises :class:`SubjectUsageError`."""
     kubelet, _, options = target.partition("?")
     if not options or Path(target).exists():
         return target, {}
@@ -31,7 +31,7 @@ def parted(target: str) -> tuple[str, dict[str, Path]]:
 
 
 def with_files(subject: str, files: Mapping[str, Path]) -> str:
-    """The text of a subject with files for its sandboxes; only a kubelet's has any."""
+    """The text of a subject with files for its sandboxes; only a kubelet's takes them."""
     if not subject.startswith("kubelet:") or not files:
         return subject
     words = (f"{_PUT}={quote(f'{inside}={path}', safe='/:=')}" for inside, path in files.items())
@@ -39,8 +39,8 @@ def with_files(subject: str, files: Mapping[str, Path]) -> str:
 
 
 def checked(inside: str, path: Path) -> Path:
-    """The file ``path``, which is put at the path ``inside``. Raises :class:`SubjectUsageError`
-    where it cannot be."""
+    """The absolute path of a file that is put at the path ``inside``. Raises
+    :class:`SubjectUsageError` if it cannot be put there."""
     place = PurePosixPath(inside)
     if not inside.startswith("/") or str(place) != inside or {"..", "."} & {*place.parts}:
         raise SubjectUsageError(f"{inside!r} is not an absolute path, at which a file can be put")

@@ -1,8 +1,8 @@
-"""What a program around a Kubernetes release is built from: a module of our own around the released
-one. Here is that of the kubelet itself.
+"""What a program of a Kubernetes release is built from: a generated module around the released one.
+This is also the recipe of the kubelet.
 
-``k8s.io/kubernetes`` names its staging modules at ``v0.0.0`` and replaces them by folders, which
-only its own repository has. The module here replaces them by the modules that were published
+``k8s.io/kubernetes`` requires its staging modules at ``v0.0.0`` and replaces them by folders, which
+only its own repository has. The generated module replaces them by the modules that were published
 beside the release, ``v0.MINOR.PATCH``.
 """
 
@@ -43,7 +43,7 @@ func main() {{
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The sources of a build, by file name, and how ``go build`` is called on them."""
+    """The sources of a build, by file name, and the flags of ``go build``."""
 
     version: Version
     go_mod: str
@@ -62,14 +62,14 @@ def staged_version(version: Version) -> str:
 
 
 def recipe(version: Version, theirs: str, replaced: Path | None = None) -> Recipe:
-    """The recipe for the kubelet of a release, whose own ``go.mod`` is ``theirs``."""
+    """The recipe for the kubelet of a release with the ``go.mod`` in ``theirs``."""
     sources = {"main.go": main_go(version)}
     return Recipe(version, go_mod("kubelet", version, theirs, replaced), sources, flags(version))
 
 
 def go_mod(name: str, version: Version, theirs: str, replaced: Path | None = None) -> str:
-    """The ``go.mod`` of our module. ``replaced`` is a folder that takes the place of the released
-    module, with the staging modules that it has; the others are the released ones."""
+    """The ``go.mod`` of the generated module. ``replaced`` is a folder that takes the place of the
+    released module and of the staging modules that it has; the others are the released ones."""
     replaces = [] if replaced is None else [f"{KUBERNETES} => {quoted(replaced)}"]
     replaces += [
         f"{module} => {_staged(module, version, replaced)}" for module in staged_modules(theirs)
@@ -79,7 +79,7 @@ def go_mod(name: str, version: Version, theirs: str, replaced: Path | None = Non
 
 
 def go_mod_with(name: str, version: Version, theirs: str, replaces: Iterable[str]) -> str:
-    """A ``go.mod`` of ours that requires a release, whose own ``go.mod`` is ``theirs``, with these
+    """A ``go.mod`` that requires a release, whose own ``go.mod`` is ``theirs``, with these
     replacements, each ``MODULE => …``."""
     lines = [f"module pinproof.invalid/{name}", ""]
     lines += [match[0] for match in (_GO_LINE.search(theirs), _GODEBUG.search(theirs)) if match]
@@ -96,13 +96,13 @@ def _staged(module: str, version: Version, replaced: Path | None) -> str:
 
 
 def quoted(path: Path) -> str:
-    """A path as ``go.mod`` has it: a Go string where it has spaces or the like."""
+    """A path as ``go.mod`` has it: a Go string if it has characters such as spaces."""
     text = str(path)
     return text if re.fullmatch(r"[\w./+@-]+", text) else json.dumps(text)
 
 
 def main_go(version: Version) -> str:
-    """As ``cmd/kubelet/kubelet.go`` of the release does it."""
+    """The main function, as in ``cmd/kubelet/kubelet.go`` of the release."""
     imports = ['_ "k8s.io/component-base/metrics/prometheus/version"']
     if version.release >= releases.JSON_REGISTERED:
         imports.append('_ "k8s.io/component-base/logs/json/register"')
@@ -135,8 +135,8 @@ def main_go(version: Version) -> str:
 def flags(
     version: Version, variables: Mapping[str, str] | None = None, *, suffix: str = ""
 ) -> tuple[str, ...]:
-    """``go build``'s flags. The version is linked in, as the release's own build does it, with a
-    ``suffix`` for what is no release, and so are ``variables``, by their full names."""
+    """The flags of ``go build``. They link in the version, as the release's own build does, with a
+    ``suffix`` for a fork, and ``variables``, by their full names."""
     linked = ["-s", "-w"]
     numbers = {
         "gitVersion": f"v{version}{suffix}",

@@ -1,4 +1,4 @@
-"""What differs between kubelet releases, for starting and for building one.
+"""How kubelet releases differ in starting and in building one.
 
 What belongs here: which release has which setting, and what a build of it needs. What never does:
 what its CPU manager does (``reference.releases``). Sources: the releases' own code and starts of
@@ -33,7 +33,7 @@ class Version(NamedTuple):
 
     @property
     def release(self) -> Minor:
-        """Its minor."""
+        """The minor release."""
         return Minor(self.major, self.minor)
 
 
@@ -55,7 +55,8 @@ OLDEST: Final = Minor(1, 17)
 
 # --- starting -------------------------------------------------------------------------------
 
-#: Fields of KubeletConfiguration that an earlier kubelet refuses to know.
+#: The release from which on a kubelet knows a field of KubeletConfiguration; earlier ones refuse
+#: it.
 FIELD_SINCE: Final = {
     "cpuManagerPolicyOptions": Minor(1, 22),
     "localStorageCapacityIsolation": Minor(1, 25),
@@ -71,27 +72,27 @@ FLAG_BEFORE: Final = {
 }
 #: The same as a feature gate, for releases without the field.
 GATE_BEFORE: Final = {"localStorageCapacityIsolation": "LocalStorageCapacityIsolation"}
-#: ``--container-runtime=remote`` is needed up to here (dockershim was the default), and refused
-#: from 1.27 on.
+#: ``--container-runtime=remote`` is needed up to this release (dockershim was the default), and
+#: refused from 1.27 on.
 REMOTE_FLAG_UNTIL: Final = Minor(1, 23)
-#: From the first to the last of them a kubelet asks for Docker before it does anything, and waits
+#: From the first to the last of these a kubelet connects to Docker before anything else, and waits
 #: five seconds for it: :mod:`conformance.subjects.kubelet.docker`.
 ASKS_FOR_DOCKER: Final = (Minor(1, 19), Minor(1, 23))
-#: From here on (1.33, and where resizes in place are enabled) a pod needs a cgroup of its own:
-#: :mod:`conformance.subjects.kubelet.inside.cgroups`.
+#: From this release on, where resizes in place are enabled (by default from 1.33), a pod needs a
+#: cgroup: :mod:`conformance.subjects.kubelet.inside.cgroups`.
 POD_CGROUPS_SINCE: Final = Minor(1, 27)
 
 
 def asks_for_docker(release: Minor) -> bool:
-    """Whether a Docker has to be there for it to start at once."""
+    """Whether the kubelet starts at once only if Docker is there."""
     first, last = ASKS_FOR_DOCKER
     return first <= release <= last
 
 
 # --- building -------------------------------------------------------------------------------
 
-#: The patch releases that were built and started, newest first. Others lack a module at some
-#: proxies (1.32.13 and 1.18.20 did).
+#: The patch releases that were built and started, newest first. For others some module proxies lack
+#: a module (for 1.32.13 and 1.18.20 one did).
 KNOWN_GOOD: Final = {
     Minor(1, 37): (Version(1, 37, 0),),
     Minor(1, 36): (Version(1, 36, 4), Version(1, 36, 3)),
@@ -110,16 +111,17 @@ COMMAND_WITH_CONTEXT: Final = Minor(1, 34)
 CLI_RUN: Final = Minor(1, 23)
 #: ``k8s.io/component-base/logs/json/register`` exists from here on; before, JSON was built in.
 JSON_REGISTERED: Final = Minor(1, 23)
-#: A dependency that moved house since: its old name no longer resolves.
+#: A dependency that was renamed: its old name no longer resolves.
 _VBOM: Final = ("vbom.ml/util => github.com/fvbommel/util v0.0.0-20160121211510-db5cfe13f5cc",)
 MOVED_MODULES: Final = {Minor(1, 17): _VBOM, Minor(1, 18): _VBOM, Minor(1, 19): _VBOM}
-#: Up to here a dependency reaches into Go's runtime by name, which today's linker refuses.
+#: Up to this release a dependency uses names of Go's runtime (linkname) that today's linker
+#: refuses.
 UNCHECKED_LINKNAMES_UNTIL: Final = Minor(1, 20)
 
 
 def runtime_flags(release: Minor, endpoint: str) -> list[str]:
-    """The flags that name the container runtime at ``endpoint``, as far as the release has no
-    setting for it."""
+    """The flags that name the container runtime at ``endpoint``, in releases without such a
+    field."""
     flags = [
         f"{flag}={endpoint}" for name, flag in FLAG_BEFORE.items() if release < FIELD_SINCE[name]
     ]

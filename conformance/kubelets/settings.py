@@ -1,4 +1,4 @@
-"""The settings of a KubeletConfiguration that decide CPUs: which there are, written and read."""
+"""The settings of a KubeletConfiguration that decide CPUs: their names, written and read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reference.steps import RECONCILE_PERIOD, KubeletConfig
 from reference.view import CFS_PERIOD
 
 GATES: Final = "featureGates"
-#: Settings whose value is a text, and those of texts by name.
+#: Settings whose value is a text; :data:`MAPS_OF_TEXTS` are those with texts by name.
 TEXTS: Final = (
     "cpuManagerPolicy",
     "reservedSystemCPUs",
@@ -29,8 +29,8 @@ MAPS_OF_TEXTS: Final = ("cpuManagerPolicyOptions", *RESERVED, "topologyManagerPo
 
 
 def every_setting(config: KubeletConfig) -> dict[str, Any]:
-    """The settings that decide CPUs, under their names in KubeletConfiguration; ``None`` for what
-    is not to be set."""
+    """The settings that decide CPUs, under their names in KubeletConfiguration; ``None`` for a
+    setting that is not to be set."""
     reserved, period = config.reserved_system_cpus, config.cpu_cfs_quota_period
     rounds = config.reconcile_period
     return {
@@ -50,7 +50,7 @@ def every_setting(config: KubeletConfig) -> dict[str, Any]:
 
 
 def settings_of(config: KubeletConfig) -> dict[str, Any]:
-    """The same without what is the default, which an old release may not know as a field. The
+    """:func:`every_setting` without defaults, since an old release may not know the field. The
     policy is always there."""
     defaults = every_setting(KubeletConfig())
     return {
@@ -61,8 +61,8 @@ def settings_of(config: KubeletConfig) -> dict[str, Any]:
 
 
 def deciding(settings: Mapping[str, Any]) -> KubeletConfig:
-    """The settings that decide CPUs, as steps state them. Raises ``ValueError`` for a reserved set
-    that is no CPU list (a kubelet with it does not start)."""
+    """The settings that decide CPUs, as steps state them. Raises ``ValueError`` if
+    ``reservedSystemCPUs`` is not a CPU list (a kubelet with it does not start)."""
     reserved = _text(settings, "reservedSystemCPUs")
     try:
         cpus = CPUSet.parse(reserved) if reserved else None
@@ -86,8 +86,8 @@ def deciding(settings: Mapping[str, Any]) -> KubeletConfig:
 
 
 def known_gates(gates: Mapping[str, bool], release: str) -> dict[str, bool]:
-    """Those of a kubelet's gates that the model knows; an owner sets many that decide no CPUs.
-    CPUManager says nothing new where it is on by default."""
+    """The gates that the model knows; an owner sets many that decide no CPUs. CPUManager is left
+    out if it is set to its default, on."""
     on_anyway = ["CPUManager"] if has(release, Behaviour.CPU_MANAGER_ON) else []
     return {
         name: on
@@ -97,9 +97,9 @@ def known_gates(gates: Mapping[str, bool], release: str) -> dict[str, bool]:
 
 
 def memory_manager_in(settings: Mapping[str, Any], release: str) -> KubeletConfig:
-    """The memory manager that settings of a file or of flags come to, all else as by default.
-    Huge pages are left out. Policy None stands for what the model has not: releases before 1.26,
-    and a policy without reserved memory, with which no kubelet starts."""
+    """The memory manager by the settings of a file or of flags, all else as by default. Huge pages
+    are left out. The policy is None for what the model does not know: releases before 1.26, and
+    policy Static without reserved memory, with which no kubelet starts."""
     policy = _text(settings, "memoryManagerPolicy")
     reserved = _reserved_memory(settings.get("reservedMemory"))
     if policy != "Static" or not reserved or not has(release, Behaviour.TOPOLOGY_OPTIONS):
@@ -108,7 +108,7 @@ def memory_manager_in(settings: Mapping[str, Any], release: str) -> KubeletConfi
 
 
 def _reserved_memory(given: object) -> dict[int, str]:
-    """Ordinary memory by NUMA node, in the rows of a file or in the text of the flag, as
+    """Ordinary memory by NUMA node, from the rows of a file or from the text of the flag, as
     ``0:memory=1Gi,hugepages-2Mi=64Mi;1:memory=2Gi`` (``cmd/kubelet/app/options``, 1.36)."""
     if isinstance(given, str):
         found = re.findall(r"(\d+):(?:[^;]*,)?memory=([^,;]+)", given)
@@ -122,7 +122,7 @@ def _reserved_memory(given: object) -> dict[int, str]:
 
 
 def _microseconds(text: str) -> int:
-    """Of a duration that is no zero; else the default."""
+    """A duration in microseconds; the default if it is zero or not a duration."""
     return int((seconds(text) or 0) * 1_000_000) or CFS_PERIOD
 
 
@@ -138,5 +138,5 @@ def _texts(settings: Mapping[str, Any], name: str) -> dict[str, str]:
 
 
 def scalar(value: object) -> str:
-    """A value as a flag has it: ``true`` for ``True``."""
+    """A value as in a flag: ``true`` for ``True``."""
     return str(value).lower() if isinstance(value, bool) else str(value)

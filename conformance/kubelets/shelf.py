@@ -1,8 +1,8 @@
 """Programs that were built, kept in the user's cache.
 
 A program is kept in ``$XDG_CACHE_HOME/pinproof/FOLDER/KEY/`` with a note of its digest; it is used
-again only if it still has that digest. One builder at a time works on a version: the others wait
-for it and find what it made.
+again only if it still has that digest. One builder at a time works on a version. The others wait
+for it and find its program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conformance.progress import Builder, Progress, of_another
 from conformance.subject import SubjectSetupError
 from topologies.user_cache import cache_folder
 
-#: Seconds between two looks at what another builder does.
+#: Seconds between two looks at another builder's progress.
 _LOOK: Final = 0.5
 
 
@@ -48,21 +48,21 @@ class Shelf:
         return cache_folder(self._folder)
 
     def all(self) -> list[Built]:
-        """What is kept whole, in no order. Digests are not checked here."""
+        """The kept programs, in no order. Digests are not checked here."""
         notes = (self._read_note(folder) for folder in self.folder.glob("*/"))
         return [built for built in notes if built is not None]
 
     def find(self, key: str) -> Built | None:
-        """The program under this key, if it is there and is what was built."""
+        """The program under this key, if it is there and has its digest."""
         built = self._read_note(self.folder / key)
         return built if built is not None and digest_of(built.path) == built.digest else None
 
     @contextlib.contextmanager
     def draft(self, version: str) -> Iterator[Path]:
-        """A fresh folder to build in, for the holder of this version's lock; it is gone
+        """A fresh folder to build in, for the holder of this version's lock; it is removed
         afterwards."""
         folder = self.folder / f".{version}.draft"
-        shutil.rmtree(folder, ignore_errors=True)  # of a builder that was killed
+        shutil.rmtree(folder, ignore_errors=True)  # left by a builder that was killed
         folder.mkdir()
         try:
             yield folder
@@ -70,7 +70,7 @@ class Shelf:
             shutil.rmtree(folder, ignore_errors=True)
 
     def keep(self, program: Path, version: str, key: str, *, go: str) -> Path:
-        """Keep the program of a draft under this key; its new path."""
+        """Keep the program of a draft under this key; returns its new path."""
         note = {"version": version, "digest": digest_of(program), "go": go}
         whole, place = program.with_name(".whole"), self.folder / key
         whole.mkdir()
@@ -78,7 +78,7 @@ class Shelf:
         program.replace(whole / self.name)
         if place.is_symlink():
             place.unlink()
-        shutil.rmtree(place, ignore_errors=True)  # what did not have its digest any more
+        shutil.rmtree(place, ignore_errors=True)  # of a program without its digest
         whole.replace(place)
         return place / self.name
 
@@ -93,9 +93,9 @@ class Shelf:
 
     @contextlib.contextmanager
     def lock(self, version: str, tell: Progress) -> Iterator[Builder]:
-        """Held by whoever builds this version; the kernel frees it when its holder dies. Who waits
-        says who builds, since when, and how far that is. The value takes what the holder does."""
-        said = self.folder / f".{version}.progress"
+        """The lock of the builder of this version; the kernel frees it when its holder dies. While
+        it waits, ``tell`` gets another builder's progress. The value takes the holder's stages."""
+        progress = self.folder / f".{version}.progress"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = (self.folder / f".{version}.lock").open("w")
@@ -104,20 +104,20 @@ class Shelf:
         with lock:
             last = ""
             while not taken(lock):
-                stage = of_another(said, f"{self.name} {version}")
+                stage = of_another(progress, f"{self.name} {version}")
                 if stage != last:
                     tell(stage)
                 last = stage
                 time.sleep(_LOOK)
-            said.unlink(missing_ok=True)  # of a builder that was killed
+            progress.unlink(missing_ok=True)  # left by a builder that was killed
             try:
-                yield Builder(said, tell)
+                yield Builder(progress, tell)
             finally:
-                said.unlink(missing_ok=True)
+                progress.unlink(missing_ok=True)
 
 
 def taken(lock: IO[str] | int) -> bool:
-    """Take the lock, where nobody holds it, until no process has the file open any more; whether
+    """Take the lock if it is free, and keep it until no process has the file open. Returns whether
     it was taken."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

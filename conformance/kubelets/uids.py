@@ -1,7 +1,7 @@
-"""State files under other uids: a pod that came through an API server has a uid that the server
-gave it, and the model knows it by the one it was stated with. Pure.
+"""State files with other uids: an API server gives a pod a new uid, and the model knows the pod by
+the uid that the scenario gave it. Pure.
 
-Entries are in the order of uids and under a checksum, so replacing text alone would not do.
+Entries are in the order of uids and under a checksum, so replacing the text is not enough.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reference.releases import AnyRelease
 
 _V = TypeVar("_V")
 _POLICIES: Final = ("static", "none")
-#: What decides the form of a state file, beside its release.
+#: Gates that decide the form of a state file, beside its release.
 _GATES: Final = ("PodLevelResourceManagers", "InPlacePodVerticalScalingExclusiveCPUs")
 
 
@@ -30,24 +30,24 @@ def renamed(
     also: Iterable[AnyRelease] = (),
     feature_gates: Mapping[str, bool] | None = None,
 ) -> str:
-    """``text`` with every uid that ``uids`` has as a key turned into its value.
+    """``text`` with every uid that is a key of ``uids`` replaced by its value.
 
-    A file that is just as ``release`` writes it, or one of those of ``also``, comes out as that
-    release would have written it. Any other (torn, of another release, with a wrong checksum) keeps
-    all its bytes but the uids.
+    A file that is exactly as ``release`` or a release of ``also`` writes it comes out as that
+    release would write it. Any other (cut off, of another release, with a wrong checksum) keeps all
+    bytes but the uids.
     """
     if not any(uid in text for uid in uids):
         return text
-    for one, gates in product((release, *also), _gates(feature_gates or {})):
-        found = _read(text, one, gates)
-        if found is not None:
-            return _renamed(found, uids).dumps(release=one, feature_gates=gates)
+    for candidate, gates in product((release, *also), _gates(feature_gates or {})):
+        checkpoint = _read(text, candidate, gates)
+        if checkpoint is not None:
+            return _renamed(checkpoint, uids).dumps(release=candidate, feature_gates=gates)
     known = re.compile("|".join(map(re.escape, uids)))
     return known.sub(lambda uid: uids[uid[0]], text)
 
 
 def _gates(configured: Mapping[str, bool]) -> Iterator[Mapping[str, bool]]:
-    """As configured; and the other ways, because a file outlives the kubelet that wrote it."""
+    """The configured gates, then all others: another kubelet may have written the file."""
     yield configured
     for values in product((False, True), repeat=len(_GATES)):
         yield {**configured, **dict(zip(_GATES, values, strict=True))}

@@ -1,19 +1,19 @@
 """Programs around released Kubernetes versions, built from the Go module and kept.
 
-What belongs here: which release is taken, and building. What never does: what a program is built
+What belongs here: which release is built, and building. What never does: what a program is built
 from (``recipe``), and how it is kept (``shelf``).
 
-The key under which a program is kept stands for everything that the build is made of but the
-toolchain, so that a changed recipe builds anew.
+The key of a kept program is a digest of its recipe, without the toolchain, so that a changed recipe
+builds it again.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -25,7 +25,7 @@ from conformance.kubelets.shelf import Built, Shelf
 from conformance.progress import Builder, Progress
 from conformance.subject import SubjectSetupError, SubjectUsageError
 
-#: What Go says of a module or a version that does not exist, at a proxy or in a folder that is one.
+#: Go's errors for a module or a version that does not exist, at a proxy or in a folder used as one.
 _ABSENT: Final = (
     "403 forbidden", "404 not found", "410 gone", "not found:",
     "unknown revision", "no matching versions", "no such file or directory",
@@ -34,19 +34,19 @@ _ABSENT: Final = (
 _UNREADABLE: Final = re.compile(
     r"([\w./-]+)@(v\d[\w.+-]*): (?:reading \S+: (?:403|404|410)|not found)", re.ASCII
 )
-#: How many patch releases that are not listed are tried by name, beyond the newest one that is
-#: listed or known, and before it: lists may be incomplete.
+#: How many patch releases are tried that the proxy does not list: after the newest one that is
+#: listed or known, and before it. Lists may be incomplete.
 _BEYOND: Final = 2
 _BEFORE: Final = 4
 
 
-#: What a program of a release is built from: by the release's own ``go.mod``, and a folder that may
-#: take the place of the released module.
+#: Makes a recipe from a release, its own ``go.mod``, and a folder that may take the place of the
+#: released module.
 RecipeMaker: TypeAlias = Callable[[Version, str, Path | None], Recipe]
 
 
 class MissingModuleError(Exception):
-    """A release cannot be had whole."""
+    """The module proxy lacks a part of a release."""
 
 
 class _NoSuchReleaseError(MissingModuleError):
@@ -66,23 +66,23 @@ class Workshop:
         self, target: str, *, replaced: Path | None = None, progress: Progress | None = None
     ) -> Path:
         """The program of the release ``target`` (``1.36``, ``1.36.4``), from the cache or built
-        now. ``replaced``, a checkout of Kubernetes, takes the place of the released module; then
-        it is always built, which takes seconds where little was changed.
+        now. ``replaced``, a checkout of Kubernetes, takes the place of the released module; then it
+        is always built, which takes seconds if little was changed.
 
-        Of a minor, the newest patch release that is known to build is taken; of one without, the
-        newest that can be had whole. ``progress`` gets each stage in a few words.
+        For a minor, the newest patch release that is known to build is taken; if there is none, the
+        newest that the proxy has completely. ``progress`` gets each stage in a few words.
 
-        Raises :class:`SubjectUsageError` where there can be no such release or checkout, and
-        :class:`SubjectSetupError` where it cannot be built: no Go, no network, a missing module.
+        Raises :class:`SubjectUsageError` if there is no such release or checkout, and
+        :class:`SubjectSetupError` if it cannot be built: no Go, no network, a missing module.
         """
         asked = self._asked(target)
         tell = progress or (lambda stage: None)
         if replaced is not None:
             return self._build_replaced(asked, replaced, tell)
         for version in known_to_build(asked):
-            found = self._in_cache(version)
-            if found is not None:
-                return found.path
+            built = self._in_cache(version)
+            if built is not None:
+                return built.path
         go = Go.find()
         refusals: list[MissingModuleError] = []
         for version in _candidates(go, asked):
@@ -97,13 +97,13 @@ class Workshop:
         raise SubjectSetupError(nothing)
 
     def cached(self) -> list[Built]:
-        """What the cache holds whole, newest release first. Digests are not checked here."""
+        """The programs in the cache, newest release first. Digests are not checked here."""
         return sorted(
             self._shelf.all(), key=lambda one: releases.parse(one.version) or (), reverse=True
         )
 
     def ready(self, target: str) -> Path | None:
-        """The program of this release, if the cache has just what would be built now."""
+        """The program of this release, if the cache has the one that would be built now."""
         versions = known_to_build(self._asked(target))
         found = (self._in_cache(version) for version in versions)
         return next((built.path for built in found if built is not None), None)
@@ -174,21 +174,18 @@ class Workshop:
     # --- the cache ---------------------------------------------------------------------------
 
     def _key(self, version: Version) -> str:
-        """The release's own ``go.mod`` follows from the release, so it is no part of the key: what
-        the cache holds is found without asking anybody."""
+        """The recipe's digest. The release's own ``go.mod`` is not part of it, so that the cache is
+        read without a request to the proxy."""
         plan = self._recipe(version, "", None)
         sources = [text for _, text in sorted(plan.sources.items())]
         parts = (plan.go_mod, *sources, *plan.flags, *os.uname()[4:])
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
     def _in_cache(self, version: Version) -> Built | None:
-        """The program of this version, if it is there and is what was built."""
         return self._shelf.find(f"{version}-{self._key(version)}")
 
-    @contextlib.contextmanager
-    def lock(self, version: Version, tell: Progress) -> Iterator[Builder]:
-        with self._shelf.lock(str(version), tell) as builder:
-            yield builder
+    def lock(self, version: Version, tell: Progress) -> AbstractContextManager[Builder]:
+        return self._shelf.lock(str(version), tell)
 
 
 def write_files(plan: Recipe, folder: Path) -> None:
@@ -198,8 +195,8 @@ def write_files(plan: Recipe, folder: Path) -> None:
 
 
 def fetch(go: Go, what: str, folder: Path) -> None:
-    """Fetch what the program in ``folder`` is made of; ``what`` is its name in messages. Not every
-    staging module is part of it, so only this tells whether one that is lacks. Raises
+    """Fetch the modules of the program in ``folder``; ``what`` is its name in messages. A program
+    needs only some staging modules, so a missing one is found out here. Raises
     :class:`MissingModuleError` and :class:`GoError`."""
     try:
         go.run(["mod", "tidy"], folder=folder)
@@ -231,7 +228,7 @@ def compile_program(
 
 
 def known_to_build(asked: Minor | Version) -> tuple[Version, ...]:
-    """The patch releases of a minor that are known to build; a patch release itself."""
+    """The patch releases of a minor that are known to build; for a patch release, itself."""
     return (asked,) if isinstance(asked, Version) else releases.KNOWN_GOOD.get(asked, ())
 
 
@@ -265,8 +262,8 @@ def _go_mod_of(go: Go, version: Version) -> str:
 
 
 def is_missing(module: Mapping[str, Any]) -> bool:
-    """Whether the proxy says that there is no such module; raises :class:`SubjectSetupError`
-    where it says nothing or something else."""
+    """Whether the proxy says that there is no such module; raises :class:`SubjectSetupError` for
+    any other error."""
     if "Error" not in module:
         return False
     said = str(module["Error"].get("Err", ""))

@@ -1,4 +1,4 @@
-"""What a node shows against what its oracle expects and what holds always."""
+"""Compares what a node shows with its oracle and with the invariants."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from reference import NotModelled
 from reference.steps import AwaitReconcile, Step
 from reference.view import Phase, View
 
-#: How many seconds a pod stays pending until a kubelet of which the model says that it hangs is
-#: taken to hang. A kubelet takes a pod up within 1.1 s. This alone accuses no kubelet.
+#: Seconds that a pod stays pending until a kubelet counts as hanging, if the model says that it
+#: hangs. A kubelet starts to handle a pod within 1.1 s. A pending pod alone never makes a kubelet
+#: count as hanging.
 _HANG_SHOWS: Final = 5.0
 
 
-#: What a release breaks that hands out CPUs which are not free.
+#: The rules that a release breaks if it assigns CPUs that are not free.
 _BY_BUSY_CPUS: Final = frozenset({EXCLUSIVE_TO_ONE, RESERVED_STAY})
 _BUSY_CPUS: Final = (
     "needs cores of one size: on others this release hands out CPUs that are not free "
@@ -37,7 +38,7 @@ _BUSY_CPUS: Final = (
 @dataclass(frozen=True, slots=True)
 class Offence:
     """A rule that a node broke, and the differences that show it, the cause first. ``of_cpus``:
-    whether it is about who holds which CPUs, and not about whether the kubelet runs."""
+    whether it is about who holds which CPUs. It is false for one about whether the kubelet runs."""
 
     rule: str
     differences: list[Difference]
@@ -45,10 +46,11 @@ class Offence:
 
 
 class Comparison:
-    """``witness`` is who says what is expected; ``by_chance``: somewhere chance decided, and
-    otherwise than the oracle had it; ``waited`` says of the last step that it was not waited for
-    in full. ``may_hang`` and ``known_broken`` (rules) are known defects that the scenario itself
-    states. ``situation`` is asked for what the invariants depend on."""
+    """Compares a node with its oracle and the invariants, step by step. ``witness`` names what says
+    what is expected. ``by_chance``: chance decided a step otherwise than the oracle had it.
+    ``waited`` says that the wait for the last step was cut short. ``may_hang`` and ``known_broken``
+    (rules) are known defects that the scenario itself states. ``situation`` gives what the
+    invariants depend on."""
 
     def __init__(
         self, can: Collection[Capability], waiting: Waiting, situation: Callable[[], Situation]
@@ -67,13 +69,13 @@ class Comparison:
         self._outcome: View | None = None
 
     def begin(self, oracle: Oracle) -> None:
-        """Walk with this oracle from here on."""
+        """Use this oracle from now on."""
         self._oracle = oracle
         self.witness = oracle.name
 
     def walk(self, node: NodeUnderTest, step: Step) -> tuple[View | None, View]:
-        """Let oracle and node take a step: what was expected (``None``: no oracle knows), and what
-        was seen. Raises :class:`CouldNotTell`."""
+        """Let oracle and node take a step. Returns the expected view (``None`` if no oracle knows
+        it) and the seen one. Raises :class:`CouldNotTell`."""
         oracle = self._oracle
         expected = self._expected(oracle, step)
         self._outcome = expected
@@ -92,30 +94,30 @@ class Comparison:
         return expected, seen
 
     def offence(self, step: Step, expected: View | None, seen: View) -> Offence | None:
-        """In what the node is wrong after the step. Raises :class:`DoesNotApply` where it is as its
-        release is known to be on cores of different sizes."""
+        """What is wrong with the node after the step. Raises :class:`DoesNotApply` if it shows the
+        known defect of its release on cores of different sizes."""
         if seen.hangs:
             return self._hang_offence(step, expected, seen)
         broken = self._violations(seen)
-        found = [] if expected is None else self._differences(expected, seen)
+        rows = [] if expected is None else self._differences(expected, seen)
         if expected is not None and expected.running != seen.running:
             rule = KUBELET_REFUSES if expected.error and seen.running else self._as_modelled(step)
-            # What it holds, and the invariants that this breaks, follow from that it runs.
-            return Offence(rule, found + [one.difference for one in broken], of_cpus=False)
+            # That it runs or not is the cause of the other differences and broken invariants.
+            return Offence(rule, rows + [one.difference for one in broken], of_cpus=False)
         if broken:
             rules = list(dict.fromkeys(one.rule for one in broken))
-            if not found and self._situation().gives_busy_cpus and _BY_BUSY_CPUS & {*rules}:
+            if not rows and self._situation().gives_busy_cpus and _BY_BUSY_CPUS & {*rules}:
                 raise DoesNotApply(_BUSY_CPUS)
-            return Offence("; ".join(rules), [one.difference for one in broken] + found)
-        if found:
-            return Offence(self._as_modelled(step), found)
+            return Offence("; ".join(rules), [one.difference for one in broken] + rows)
+        if rows:
+            return Offence(self._as_modelled(step), rows)
         return None
 
     def _as_modelled(self, step: Step) -> str:
         return as_expected(step.sentence, self.witness)
 
     def _settle(self, node: NodeUnderTest, step: Step, expected: View | None) -> View:
-        """Wait for what is expected; not as long as usual for what never came before."""
+        """Wait for what is expected; only a short time if earlier waits for it were in vain."""
         began, name, short = time.monotonic(), type(step).__name__, False
 
         def done(view: View) -> bool:
@@ -154,8 +156,8 @@ class Comparison:
             raise CouldNotTell(f"the model does not know: {error}") from error
 
     def _hanging(self, expected: View, seen: View) -> tuple[View | None, View]:
-        """What is expected where the model says that the kubelet hangs, and what was seen. Where
-        the kubelet answers (a fork may carry the fix), the model has nothing more to say."""
+        """The expected and the seen view if the model says that the kubelet hangs. If the kubelet
+        answers (a fork may carry the fix), no view is expected from then on."""
         if seen.hangs:
             return expected, seen
         if _is_waiting(seen):
@@ -169,25 +171,25 @@ class Comparison:
             late = time.monotonic() >= hang_shows
             return late if _is_waiting(seen) else late or not self._violations(seen)
         if (seen.enforced or seen.pod_resources) and self._violations(seen):
-            # The kernel follows a changed cpuset or an offline CPU a little later; the kubelet's
-            # own list of its pods follows the end of one.
+            # The kernel applies a changed cpuset or an offline CPU a little later. The kubelet's
+            # own list of its pods is updated after a pod has ended.
             return False
         if expected is not None:
-            return not self._differences(expected, seen) or self._may_be(seen)
+            return not self._differences(expected, seen) or self._is_by_chance(seen)
         return not _is_waiting(seen) and not self._violations(seen)
 
-    def _may_be(self, seen: View) -> bool:
-        """Whether chance may have decided so, and nothing else is wrong."""
+    def _is_by_chance(self, seen: View) -> bool:
+        """Whether chance may lead to this view, and nothing else is wrong."""
         right = None if self._oracle is None else self._oracle.follow(seen, late=False)
         return right is not None and not self._differences(right, seen)
 
     def _differences(self, expected: View, seen: View) -> list[Difference]:
-        """The views', then those of answers."""
+        """The differences of the views, then those of answers."""
         found = differences(expected, seen, self._can)
         return found + list(answer_differences(expected, seen, self._can))
 
     def _hang_offence(self, step: Step, expected: View | None, seen: View) -> Offence | None:
-        """A kubelet that hangs breaks any promise, unless the scenario states just that."""
+        """A kubelet that hangs breaks any promise, unless the scenario states that it hangs."""
         if self.may_hang and (expected is None or expected.hangs):
             return None
         answers = "answers"
@@ -207,8 +209,8 @@ class Comparison:
 
 
 def _after_a_round(node: NodeUnderTest, seen: View, done: Callable[[View], bool]) -> View:
-    """What is seen once a reconcile round has gone by: what lies between two of several outcomes
-    may look like a third."""
+    """The view after a reconcile round: a state between two possible outcomes may look like a
+    third."""
     if seen.hangs or _is_waiting(seen):
         return seen
     node.do(AwaitReconcile())

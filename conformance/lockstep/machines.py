@@ -1,4 +1,4 @@
-"""The machine of a scenario, and what becomes of it."""
+"""The machine of a scenario, and how it changes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from topologies import Machine
 
 
 class Machines:
-    """``machine`` is what the node is now, ``topology`` what its kubelet found when it started,
-    ``online`` the CPUs that are online."""
+    """The machines that a scenario's node is, one after another. ``machine`` is the current one,
+    ``topology`` what its kubelet found when it started, ``online`` the CPUs that are online."""
 
     def __init__(self, machine: Machine, *, release: str, architecture: str | None) -> None:
         self._release = release
@@ -33,7 +33,7 @@ class Machines:
 
     @property
     def changed(self) -> MachineRecord | None:
-        """The machine, where it is another one than at first."""
+        """The machine, if it is another one than at first."""
         if self.machine.name == self.first:
             return None
         return machine_record(self.machine, self.topology)
@@ -43,15 +43,15 @@ class Machines:
         return self._derived.get(name) or topologies.machine(name)
 
     def move_to(self, machine: Machine) -> None:
-        """The node is this machine from now on."""
+        """Make the node this machine from now on."""
         self._derived[machine.name] = machine
         self.machine = machine
         self.topology = self._topology_of(machine)
         self._next_topology, self.online = None, CPUSet(self.topology.details)
 
     def switch(self, online: CPUSet) -> Machine:
-        """These CPUs of the first machine are online from now on. Only a kubelet that starts later
-        finds the machine that it is then."""
+        """Make these CPUs of the first machine the online ones. Only a kubelet that starts later
+        discovers the change."""
         whole = self._derived[self.first]
         gone = CPUSet(self._topology_of(whole).details) - online
         machine = topologies.offline(whole, gone) if gone else whole
@@ -61,12 +61,12 @@ class Machines:
         return machine
 
     def discover(self) -> None:
-        """A kubelet starts, and finds the machine as it is."""
+        """Let a kubelet that starts find the machine as it is."""
         if self._next_topology is not None:
             self.topology, self._next_topology = self._next_topology, None
 
     def totals(self) -> str:
-        """The machine's size in words, and what it has become where it was changed."""
+        """The machine's size in words, with its name if it is another one than at first."""
         text = topology_text(self.topology)
         return text if self.machine.name == self.first else f"by now {self.machine.name}, {text}"
 

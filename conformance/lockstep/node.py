@@ -10,11 +10,11 @@ from reference.view import Phase, PodView, View
 
 
 class LockstepNode(Steps, Promises):
-    """A node under test beside its oracle: what a scenario reads (:class:`Readings`), the steps
-    that it takes and what it promises; and the defects that it expects."""
+    """A node under test beside its oracle: what a scenario reads (:class:`Readings`), its steps,
+    its promises, and the defects that it expects."""
 
     def boot_with(self, *pods: Pod, config: KubeletConfig | None = None) -> View:
-        """Make the node as :meth:`boot` does, and apply these pods, one after the other."""
+        """Boot the node as :meth:`boot` does, and apply these pods, one after the other."""
         self.boot(config)
         for pod in pods:
             self.apply(pod)
@@ -26,39 +26,39 @@ class LockstepNode(Steps, Promises):
         return self.start()
 
     def resize(self, pod: Pod) -> PodView:
-        """Ask for the resources of ``pod`` in place of those that a pod of its name has, of a node
-        whose pods come through an API server; what became of it."""
+        """Resize the pod with the name of ``pod`` to its resources; returns the pod's state. The
+        node's pods come through an API server."""
         return self.take(Resize(pod)).pods.get(pod.name, PodView(Phase.PENDING))
 
     def add_ephemeral(self, pod: str, container: str) -> View:
-        """Add an ephemeral container to a running pod of such a node."""
+        """Add an ephemeral container to a running pod that came through an API server."""
         return self.take(AddEphemeral(pod, container))
 
     def run(self, pod: Pod) -> PodView:
-        """Apply a pod, and promise that it runs; what became of it."""
+        """Apply a pod, and promise that it runs; returns the pod's state."""
         status = self.apply(pod)
         self.promise_equal("The pod runs", f"phase of pod {pod.name}", Phase.RUNNING, status.phase)
         return status
 
     def expect_lost(self, cpus: CPUSet) -> None:
-        """Expect that neither a container nor the shared pool will hold these CPUs from here on: a
-        known defect, that no invariant is to object to."""
+        """Expect that neither a container nor the shared pool holds these CPUs from now on. It is a
+        known defect, which breaks no invariant here."""
         self._lost = cpus
 
     def expect_broken(self, *rules: str) -> None:
-        """Do not object where these invariants are broken: a known defect, which the scenario and
-        the model state themselves."""
+        """Accept that these invariants are broken: a known defect, which the scenario and the model
+        state."""
         self._comparison.known_broken.update(rules)
 
     def expect_as_modelled(self) -> None:
-        """Do not object where an invariant is broken that the model's own view breaks, too: what
-        the release breaks, a subject of that release may break."""
+        """Accept that an invariant is broken if the model's own view breaks it, too: a subject of
+        the release may break what the release breaks."""
         self._comparison.as_modelled = True
 
     def expect_hang(self) -> None:
-        """Do not object where the kubelet hangs from here on, if the model says that its release
-        does: a known defect, which the scenario states. That it answers is no offence either;
-        what it answers is then judged by the scenario's promises and the invariants."""
+        """Accept that the kubelet hangs from now on, if the model says that its release does: a
+        known defect, which the scenario states. A kubelet that answers is accepted, too; the
+        scenario's promises and the invariants judge its answers."""
         self._comparison.may_hang = True
 
     def evidence(self) -> str:

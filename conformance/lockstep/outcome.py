@@ -1,4 +1,4 @@
-"""What comes of driving a node: what was seen, who holds which CPUs, and how a scenario ends."""
+"""Results of driving a node: what was seen, who holds which CPUs, and how a scenario ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topologies import Machine
 
 
 class Divergence(Exception):
-    """The subject broke a promise, an invariant, or is not as the oracle says."""
+    """The subject broke a promise or an invariant, or differs from the oracle."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.rule)
@@ -22,13 +22,13 @@ class Divergence(Exception):
 
 
 class CouldNotTell(WithEvidence):
-    """Nothing can be said."""
+    """No verdict is possible; ``str()`` says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One step and the settled view after it: what a recording is made of. ``origin`` is what a
-    view of a real node was made from."""
+    """One step and the settled view after it, as recordings keep it. ``origin`` is what a view of a
+    real node was made from."""
 
     step: str
     view: View
@@ -36,7 +36,7 @@ class Seen:
 
 
 def machine_record(machine: Machine, topology: CPUTopology | None) -> MachineRecord:
-    """The machine as the result stream has it; without CPUs where they cannot be discovered."""
+    """The machine as the result stream has it; without CPUs if they cannot be discovered."""
     return MachineRecord(
         name=machine.name,
         shape=machine.shape,

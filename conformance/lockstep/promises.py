@@ -1,4 +1,4 @@
-"""What a scenario promises in its own words."""
+"""The promises that a scenario states in its own words."""
 
 from __future__ import annotations
 
@@ -16,29 +16,28 @@ from reference import CPUSet
 
 
 class Promises(Readings):
-    """A promise that does not hold ends the scenario (:class:`conformance.lockstep.Divergence`)."""
+    """States promises; a broken one raises :class:`conformance.lockstep.Divergence`."""
 
     def promise(self, holds: bool, rule: str, *found: Difference) -> None:
-        """State what is promised; ``found`` says what was expected and seen where it does not
-        hold."""
+        """State a promise; ``found`` has what was expected and seen if it does not hold."""
         if not holds:
             raise Divergence(self._failure(Offence(rule, list(found)), None))
 
     def promise_cpus(self, rule: str, what: str, expected: CPUSet, seen: CPUSet) -> None:
-        """Promise that a set of CPUs is just this one."""
+        """Promise that a set of CPUs is exactly this one."""
         self.promise(expected == seen, rule, cpu_difference(what, expected, seen))
 
     def promise_pool(self, rule: str, expected: CPUSet) -> None:
-        """Promise that the shared pool is just these CPUs."""
+        """Promise that the shared pool is exactly these CPUs."""
         self.promise_cpus(rule, "shared pool", expected, self.view.shared_pool)
 
     def promise_taken(self, rule: str, pod: str, expected: CPUSet, container: str = "c") -> None:
-        """Promise that a container has just these exclusive CPUs."""
+        """Promise that a container has exactly these exclusive CPUs."""
         seen = self.taken(pod, container)
         self.promise_cpus(rule, f"exclusive CPUs {pod}/{container}", expected, seen)
 
     def promise_cpuset(self, rule: str, pod: str, expected: CPUSet, container: str = "c") -> None:
-        """Promise that a running container's cpuset is just this one."""
+        """Promise that a running container's cpuset is exactly this one."""
         seen = self.cpuset(pod, container)
         self.promise_cpus(rule, f"cpuset {pod}/{container}", expected, seen)
 
@@ -50,8 +49,8 @@ class Promises(Readings):
     def promise_pod_resources(
         self, rule: str, pod: str, expected: CPUSet, container: str = "c"
     ) -> None:
-        """Promise that the kubelet, just asked, reports just these CPUs of a container at its
-        pod-resources socket; where they are none, that it has an entry for the container."""
+        """Promise that the kubelet's last answer at its pod-resources socket has exactly these CPUs
+        for a container. If they are none, it still has an entry for the container."""
         seen = self.pod_resources(pod, container)
         self.promise(
             expected == seen, rule, pod_resources_difference(pod, container, expected, seen)
@@ -60,11 +59,11 @@ class Promises(Readings):
     def promise_that(
         self, holds: bool, rule: str, what: str, expected: object, seen: object
     ) -> None:
-        """State what is promised of one thing."""
+        """State a promise about one value."""
         self.promise(holds, rule, Difference(what=what, expected=str(expected), seen=str(seen)))
 
     def promise_equal(self, rule: str, what: str, expected: object, seen: object) -> None:
-        """Promise that a value is just this one."""
+        """Promise that a value is exactly this one."""
         self.promise_that(expected == seen, rule, what, expected, seen)
 
     def promise_refusal(self, *texts: str) -> None:

@@ -31,10 +31,10 @@ NODE_DOWN: Final = View(running=False)
 
 
 class Readings:
-    """A node under test, as far as it was driven.
+    """A node under test, as it is after the steps so far.
 
     ``view`` is what was last seen; ``steps`` are the steps so far, in words; ``history`` has the
-    view after each; ``enlarged_to`` is the machine of :meth:`larger`, ``""`` before it was asked.
+    view after each; ``enlarged_to`` names the machine of :meth:`larger`, ``""`` before.
     """
 
     def __init__(
@@ -58,22 +58,22 @@ class Readings:
 
     @property
     def machine(self) -> Machine:
-        """What the node is now."""
+        """The machine that the node is now."""
         return self._machines.machine
 
     @property
     def topology(self) -> CPUTopology:
-        """The machine's, as the model discovers it for the kubelet that was started last."""
+        """The machine's topology, as the last kubelet that was started discovered it."""
         return self._machines.topology
 
     @property
     def witness(self) -> str:
-        """Who says what is expected; ``""`` before the node is booted."""
+        """What says what is expected; ``""`` before the node is booted."""
         return self._comparison.witness
 
     @property
     def by_chance(self) -> bool:
-        """Whether chance decided somewhere, and otherwise than the oracle had it."""
+        """Whether chance decided a step otherwise than the oracle had it."""
         return self._comparison.by_chance
 
     @property
@@ -88,16 +88,16 @@ class Readings:
 
     @property
     def reservable(self) -> CPUSet:
-        """The CPUs that the release lets one reserve by list: up to 1.21, only those with ids lower
-        than the number of CPUs."""
+        """The CPUs that can be reserved by list: up to 1.21, only those with ids lower than the
+        number of CPUs."""
         if self.release_has(Behaviour.RESERVED_CPUS_ARE_ONLINE):
             return self.cpus
         return self.cpus & CPUSet(range(len(self.cpus)))
 
     @property
     def reserved(self) -> CPUSet:
-        """The CPUs reserved by list; empty where only their number is configured. Up to 1.16, where
-        nothing but a number can be, those that the kubelet chooses for it."""
+        """The CPUs reserved by list; empty if only a number is configured. Up to 1.16 only a number
+        can be configured: then the CPUs that the kubelet chooses."""
         return reserved_cpus(self.topology, self.config, release=self.release) or CPUSet()
 
     @property
@@ -110,26 +110,26 @@ class Readings:
         return self.view.assignments.get(pod, {}).get(container, CPUSet())
 
     def cpuset(self, pod: str, container: str = "c") -> CPUSet:
-        """The cpuset of a running container; empty where it runs without one or not at all."""
+        """The cpuset of a running container; empty if it runs without one or not at all."""
         return self.view.cpusets.get(pod, {}).get(container) or CPUSet()
 
     def enforced(self, pod: str, container: str = "c") -> Enforced:
-        """What the kernel makes of a running container; nothing where none runs."""
+        """What the kernel enforces for a running container; empty if it does not run."""
         return self.view.enforced.get(pod, {}).get(container, Enforced(CPUSet(), CPUSet()))
 
     def quota(self, pod: str, container: str = "c") -> int | None:
-        """The CFS quota of a running container in microseconds of each period; ``None`` where it
-        has none or does not run."""
+        """The CFS quota of a running container in microseconds of each period; ``None`` if it has
+        none or does not run."""
         seen = self.view.cfs.get(pod, {}).get(container)
         return seen.quota if seen is not None else None
 
     def shares(self, pod: str, container: str = "c") -> int | None:
-        """The CPU shares of a running container; ``None`` where they cannot be seen."""
+        """The CPU shares of a running container; ``None`` if they cannot be seen."""
         seen = self.view.cfs.get(pod, {}).get(container)
         return seen.shares if seen is not None else None
 
     def asked(self, pod: str, container: str = "c") -> Asked:
-        """What was asked of the runtime for a running container; nothing where none runs."""
+        """What the kubelet asked of the runtime for a running container; empty for any other."""
         return self.view.asked.get(pod, {}).get(container, Asked(None, None))
 
     @property
@@ -138,13 +138,12 @@ class Readings:
         return bool(self.view.hangs)
 
     def pod_resources(self, pod: str, container: str = "c") -> CPUSet | None:
-        """The CPUs of a container that the kubelet, just asked, reports at its pod-resources
-        socket; empty where it reports the container without a CPU, ``None`` where it has no entry
-        for it."""
+        """The CPUs of a container in the kubelet's last answer at its pod-resources socket; empty
+        if it reports the container without a CPU, ``None`` if it has no entry for it."""
         return (self.view.pod_resources or {}).get(pod, {}).get(container)
 
     def got_pod(self, container: str = "c") -> CPUSet | None:
-        """The same of the one pod that was asked for."""
+        """The same for the one pod that was asked for."""
         return (self.view.got_pod or {}).get(container)
 
     def release_has(self, behaviour: Behaviour) -> bool:
@@ -152,8 +151,8 @@ class Readings:
         return has(self.release, behaviour)
 
     def default_config(self) -> KubeletConfig:
-        """The subject's own configuration where it has one (a node in use has); else policy static,
-        with the whole physical core of the lowest CPU reserved, or up to 1.16 as many CPUs."""
+        """The subject's own configuration if it has one (as a node in use); else policy static with
+        the physical core of the lowest CPU reserved, or up to 1.16 as many CPUs."""
         if isinstance(self._subject, HasOwnConfig):
             own = self._subject.own_config(self.machine.name)
             if own is not None:
@@ -162,8 +161,8 @@ class Readings:
         return reserving(core & self.reservable, release=self.release)
 
     def larger(self) -> Machine:
-        """A machine like this one with more CPUs, that the subject can boot its node as. Raises
-        :class:`SubjectUnable` where there is none."""
+        """A machine like this one with more CPUs, which the subject can boot. Raises
+        :class:`SubjectUnable` if there is none."""
         subject = self._subject
         found = (
             subject.larger(self._machines.first) if isinstance(subject, HasLargerMachines) else None
@@ -174,7 +173,7 @@ class Readings:
         return found
 
     def totals(self) -> str:
-        """The machine's size in words, and what it has become where it was changed."""
+        """The machine's size in words, with its name if it is another one than at first."""
         return self._machines.totals()
 
     def _failure(self, offence: Offence, expected: View | None) -> Failure:

@@ -36,9 +36,9 @@ class OracleMaker(Protocol):
 
 
 class Steps(Readings):
-    """After every step the subject's settled view is compared with the oracle's and with the
-    invariants; the first difference ends the scenario. ``salt`` is what the uids of its pods were
-    made with."""
+    """The steps of a scenario. After each the subject's settled view is compared with the oracle's
+    and with the invariants; the first difference ends the scenario. ``salt`` is what the uids of
+    its pods were made with."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Steps(Readings):
 
     def boot(self, config: KubeletConfig | None = None, *, machine: Machine | None = None) -> View:
         """Make the node with this configuration (default: :meth:`default_config`), perhaps on a
-        variant of the machine, and start the kubelet. It may refuse: that shows in the view."""
+        variant of the machine, and start the kubelet. The view shows if it refuses."""
         if machine is not None:
             self._machines.move_to(machine)
         if config is not None:
@@ -64,7 +64,7 @@ class Steps(Readings):
         find = self._machines.find
         self._comparison.begin(self._make_oracle(self.machine, self.config, machines=find))
         self._node = self._subject.node(self.machine, self.config, machines=find)
-        # Asked once: isinstance() of a protocol takes longer than a step of the model.
+        # Only once: isinstance() of a protocol takes longer than a step of the model.
         self._origin = self._node if isinstance(self._node, ShowsOrigin) else None
         self.steps.append(f"on {self.machine.name}, with {self.config}")
         return self.take(steps.Start())
@@ -78,12 +78,12 @@ class Steps(Readings):
         return self.take(steps.Stop())
 
     def kill(self, *, at: steps.KillAtRename | None = None) -> View:
-        """Stop the kubelet with SIGKILL: now, or ``at`` a later rename of its state file."""
+        """End the kubelet with SIGKILL: now, or ``at`` a later rename of its state file."""
         return self.take(at or steps.Stop(kill=True))
 
     def apply(self, pod: Pod, *more: Pod, instead_of: str = "", stopping: bool = False) -> PodView:
-        """Apply a pod, at once with ``more`` of them; what became of it. ``instead_of``: this pod
-        is deleted just before, and perhaps it is still ``stopping``, until the next step, which is
+        """Apply a pod, together with ``more``; returns the pod's state. ``instead_of``: this pod is
+        deleted just before. With ``stopping`` it still stops until the next step, which is
         ``EndStopping``."""
         replacing = steps.ReplaceStopping if stopping else steps.Replace
         step: Step = replacing(instead_of, pod) if instead_of else steps.Apply(pod)
@@ -119,8 +119,8 @@ class Steps(Readings):
         return self.take(steps.Tamper(pod, container, cpus))
 
     def pass_admission(self) -> View:
-        """Admit a BestEffort pod more, where the release needs that to see the last one go: from
-        1.22 to 1.31 the pod admitted last counts as active until another is admitted."""
+        """Admit one more BestEffort pod, if the release releases CPUs only then: from 1.22 to 1.31
+        the pod admitted last counts as active until another is admitted."""
         if self.release_has(Behaviour.LAST_ADMITTED_STAYS):
             self.apply(best_effort("passing"))
         return self.view
@@ -144,7 +144,7 @@ class Steps(Readings):
         return self.take(steps.TamperQuota(pod, container, quota))
 
     def kill_container(self, pod: str, container: str = "c", *, exit_code: int = SIGKILLED) -> View:
-        """Kill a container, or have it exit with another code, and see it started again if the
+        """Kill a container, or let it exit with another code; the kubelet starts it again if the
         pod's restart policy says so."""
         return self.take(steps.KillContainer(pod, container, exit_code))
 
@@ -153,30 +153,30 @@ class Steps(Readings):
         return self.take(steps.Spin())
 
     def ask(self, step: Question = EVERY_POD) -> View:
-        """Ask the kubelet at its pod-resources socket, for every pod unless ``step`` says what
-        else, or for its metrics. Raises :class:`SubjectUnable` where it cannot be asked."""
+        """Ask the kubelet at its pod-resources socket or for its metrics, as ``step`` says. Raises
+        :class:`SubjectUnable` if the subject cannot."""
         return self.take(step)
 
     def to_runtime(
         self,
         step: steps.RestartRuntime | steps.FailUpdates | steps.EndStopping | steps.RegisterDevices,
     ) -> View:
-        """Restart the container runtime, let it refuse updates, let containers end that still
-        stop, or start a device plugin, which ends with the kubelet."""
+        """Restart the container runtime, let it refuse updates, end containers that still stop, or
+        start a device plugin, which ends with the kubelet."""
         return self.take(step)
 
     def daemon_reload(self) -> View:
-        """Let the service manager read its units again."""
+        """Let systemd read its units again."""
         return self.take(steps.DaemonReload())
 
     def await_crash_loop(self) -> View:
-        """Wait until the service manager has started the kubelet that gives up once more."""
+        """Wait until systemd has once more restarted a kubelet that gives up."""
         return self.take(steps.AwaitCrashLoop())
 
     def take(self, step: Step) -> View:
-        """Let the node take a step: what each of the others does. A subject whose kubelet remembers
-        pods of earlier scenarios gives a salt, so that the uids of pods are ones that this kubelet
-        has never seen."""
+        """Let the node take a step; every other method of this class uses it. A subject whose
+        kubelet remembers pods of earlier scenarios gives a salt, so that this kubelet has never
+        seen the uids."""
         if self._node is None:
             raise RuntimeError("a scenario boots its node first")
         match step:
@@ -215,16 +215,15 @@ class Steps(Readings):
         return seen
 
     def _started(self, seen: View) -> None:
-        self._tampered.clear()  # the kubelet sends every container its cpuset anew
+        self._tampered.clear()  # the kubelet sends every container its cpuset again
         if seen.error:
             self.kubelet_errors.append(f"exit status {seen.exit_status}: {seen.error}")
 
 
 def salted(pod: Pod, salt: str) -> Pod:
-    """The pod with a uid of its own for each salt; ``""``: as it is."""
+    """The pod with another uid for each salt; unchanged for ``""``."""
     return replace(pod, uid=str(uuid5(NAMESPACE_OID, f"{salt}/{pod.uid}"))) if salt else pod
 
 
 def _is_granted(step: steps.Resize, seen: View) -> bool:
-    """A kubelet that is down grants nothing."""
     return seen.running and not seen.pods.get(step.pod.name, PodView(Phase.PENDING)).resize

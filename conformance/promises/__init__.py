@@ -1,4 +1,4 @@
-"""What a user may rely on, whatever the release and its algorithm.
+"""The promises of the kubelet to users, which hold for every release and its algorithm.
 
 :data:`PROMISES` is the list: each promise has an id, a sentence, where it is made, and the releases
 that it is made for. :func:`violations` judges one settled view of a node; :func:`broken_in_step`

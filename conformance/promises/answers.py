@@ -1,8 +1,7 @@
-"""The promises about what the kubelet answers where it is asked: its metrics, and its pod-resources
-socket.
+"""The promises about the kubelet's answers: its metrics, and its pod-resources socket.
 
-What belongs here: whether an answer agrees with the books. What never does: the books themselves
-(``views``).
+What belongs here: whether an answer agrees with the state file. What never does: the state file
+itself (``views``).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ SOCKET_OF_DEVICES: Final = (
 
 
 def misreported(view: View, situation: Situation) -> Iterator[Violation]:
-    """What of an answer in ``view`` contradicts the rest of it; nothing where nobody asked."""
+    """Contradictions between the answers that ``view`` has and the rest of it."""
     if view.pod_resources is not None:
         yield from _shared_reported(view, situation)
         yield from _near_devices(view, situation)
@@ -67,8 +66,8 @@ def _gauges(view: View, situation: Situation) -> Iterator[Violation]:
 
 
 def _near_devices(view: View, situation: Situation) -> Iterator[Violation]:
-    """Judged where the Topology Manager follows hints, and where a CPU is free in each NUMA node or
-    socket still, so that one was when the container came."""
+    """Judged only if the Topology Manager follows hints. Enough CPUs must still be free in each
+    NUMA node or in the socket, so that they were free when the container came."""
     topology, config = situation.topology, situation.config
     if topology is None or config.topology_manager_policy == "none":
         return

@@ -37,23 +37,23 @@ TRUE_REASON: Final = "The reason that the kubelet gives for refusing a pod is tr
 NO_QUOTA: Final = "A container with exclusive CPUs has no CFS quota"
 LEFT_ALONE: Final = "A reconcile round does not update a container whose CPUs have not changed"
 
-#: What a kubelet need not keep on another machine or under another policy.
+#: The promises that a kubelet need not keep on another machine or under another policy.
 GOING_ON: Final = (STARTS_AGAIN, GOES_ON)
-#: Without the option max-allowable-numa-nodes.
+#: The limit without the option max-allowable-numa-nodes.
 _MOST_NUMA_NODES: Final = 8
 _NOT_MULTIPLE: Final = re.compile(r"requested ([0-9]+) cpus not multiple cpus per core = ([0-9]+)")
 _NOT_ENOUGH: Final = re.compile(r"requested=([0-9]+), available=([0-9]+)")
 
 #: The Topology Manager policies that refuse no pod.
-_REFUSES_NOBODY: Final = ("none", "best-effort")
+_REFUSES_NO_POD: Final = ("none", "best-effort")
 
 
 def broken_in_step(
     before: View | None, step: Step, after: View, situation: Situation
 ) -> list[Violation]:
-    """Every promise that this step breaks, of a kubelet with policy static.
+    """Every promise that this step breaks, for a kubelet with policy static.
 
-    ``before`` is the last view in which the kubelet ran, ``None`` where it never has;
+    ``before`` is the last view in which the kubelet ran, ``None`` if it never has;
     ``situation.pods`` are the pods that are applied after the step.
     """
     if situation.config.policy != "static":
@@ -65,24 +65,24 @@ def broken_in_step(
             return []
         rule = STARTS if before is None else STARTS_AGAIN
         return [Violation.of(rule, "kubelet", "runs", kubelet_text(after))]
-    found = [*_booked(after, situation), *_untrue(after), *_bounded(after, situation)]
+    broken = [*_booked(after, situation), *_untrue(after), *_bounded(after, situation)]
     if before is not None:
         if isinstance(step, Start):
-            found += _going_on(before, after, situation)
+            broken += _going_on(before, after, situation)
         if not isinstance(step, Resize):
-            found += _kept(before, after, situation)
+            broken += _kept(before, after, situation)
     if isinstance(step, Apply):
-        found += _admission(before, step.pod, after, situation)
-    found += misreported(after, situation)
+        broken += _admission(before, step.pod, after, situation)
+    broken += misreported(after, situation)
     if isinstance(step, AwaitReconcile) and before is not None:
-        found += _left_alone(before, after)
+        broken += _left_alone(before, after)
     if isinstance(step, Delete | Start) and not situation.pods:
-        found += _as_new(after, situation)
-    return found
+        broken += _as_new(after)
+    return broken
 
 
 def _may_refuse(situation: Situation) -> bool:
-    """Whether the kubelet may refuse its settings: they fit no such machine."""
+    """Whether the kubelet may refuse its settings, because they do not fit the machine."""
     nodes = situation.topology.numa_masks if situation.topology else ()
     aligns = situation.config.topology_manager_policy != "none"
     listed = situation.config.reserved_system_cpus or CPUSet()
@@ -94,7 +94,7 @@ def _may_refuse(situation: Situation) -> bool:
 
 def _options_fit(situation: Situation) -> bool:
     """Whether the policy options are documented for these feature gates, this Topology Manager
-    policy and this machine: ``align-by-socket`` is not for more sockets than NUMA nodes."""
+    policy and this machine. ``align-by-socket`` is not for more sockets than NUMA nodes."""
     config = situation.config
     try:
         options = StaticOptions.parse(
@@ -108,7 +108,7 @@ def _options_fit(situation: Situation) -> bool:
 
 
 def _untrue(after: View) -> Iterator[Violation]:
-    """Reasons with numbers that contradict them."""
+    """Reasons that their own numbers contradict."""
     for name, pod in after.pods.items():
         found = _NOT_MULTIPLE.search(pod.message)
         if found and int(found[1]) % int(found[2]) == 0:
@@ -121,7 +121,7 @@ def _untrue(after: View) -> Iterator[Violation]:
 
 
 def _bounded(after: View, situation: Situation) -> Iterator[Violation]:
-    """Judged only where the quotas have been looked at."""
+    """Judged only if the view has quotas."""
     for pod, containers in after.cfs.items():
         applied = situation.pods.get(pod)
         if applied is None or has_pod_level_resources(applied):
@@ -133,7 +133,7 @@ def _bounded(after: View, situation: Situation) -> Iterator[Violation]:
 
 
 def _left_alone(before: View, after: View) -> Iterator[Violation]:
-    """``before`` has to be a view in which the updates were counted too."""
+    """Judged only if the updates were counted in ``before`` too."""
     for pod, containers in after.asked.items():
         for container, asked in containers.items():
             earlier = before.asked.get(pod, {}).get(container)
@@ -162,15 +162,15 @@ def _kept(before: View, after: View, situation: Situation) -> Iterator[Violation
             continue
         for container, held in containers.items():
             if container not in before.cpusets.get(name, {}):
-                continue  # it does not run: an init container that has ended
+                continue  # an init container that has ended
             seen = _held(after, situation).get(name, {}).get(container, CPUSet())
             if seen != held:
                 yield Violation.of(KEEPS_CPUS, f"exclusive CPUs {name}/{container}", held, seen)
 
 
 def _held(view: View, situation: Situation) -> Mapping[str, Mapping[str, CPUSet]]:
-    """The exclusive CPUs by pod and container. Of 1.8, which has no state file: the cpusets of
-    running containers that are as large as what the containers ask for."""
+    """The exclusive CPUs by pod and container. For 1.8, which has no state file: the cpusets of
+    running containers that have as many CPUs as the container requests."""
     if has(situation.release, Behaviour.STATE_FILE):
         return view.assignments
     sizes = {
@@ -217,14 +217,14 @@ def _exclusive_total(judged: Pod) -> int:
 def _admission(
     before: View | None, pod: Pod, after: View, situation: Situation
 ) -> Iterator[Violation]:
-    became = after.pods.get(pod.name)
-    if became is None or before is None:
+    outcome = after.pods.get(pod.name)
+    if outcome is None or before is None:
         return
-    if became.phase is Phase.REJECTED and not _speaks_against(before, pod, situation):
-        seen = f"rejected: {became.reason}: {became.message}"
+    if outcome.phase is Phase.REJECTED and not _may_be_refused(before, pod, situation):
+        seen = f"rejected: {outcome.reason}: {outcome.message}"
         yield Violation.of(ADMITTED, f"pod {pod.name}", "running", seen)
     taken = after.assignments.get(pod.name, {})
-    if became.phase is not Phase.RUNNING or any(one.devices for one in pod.containers):
+    if outcome.phase is not Phase.RUNNING or any(one.devices for one in pod.containers):
         return
     if len(pod.containers) == len(taken) == 1:
         (cpus,) = taken.values()
@@ -237,10 +237,10 @@ def _free(before: View, situation: Situation) -> CPUSet:
     return before.shared_pool - (situation.reserved or CPUSet())
 
 
-def _speaks_against(before: View, pod: Pod, situation: Situation) -> bool:
-    """Whether something may refuse the pod: too few CPUs, by what the pods that run ask for; whole
-    physical cores that it does not ask for, or of which too few are free; or a NUMA node that is
-    too small. Where more decides, something may."""
+def _may_be_refused(before: View, pod: Pod, situation: Situation) -> bool:
+    """Whether the kubelet may refuse the pod. Reasons are too few CPUs beside the requests of
+    running pods; a request that is not whole physical cores, or too few free ones; a NUMA node that
+    is too small. It is true, too, if the pod has settings that are not judged here."""
     if has_pod_level_resources(pod) or any(one.devices for one in pod.containers):
         return True
     running = [
@@ -254,7 +254,7 @@ def _speaks_against(before: View, pod: Pod, situation: Situation) -> bool:
         return True
     options = situation.config.policy_options
     needed = exclusive_total(pod, situation)
-    # Shared containers leave no CPU out; only whole CPUs are booked.
+    # Containers in the shared pool take no CPU from it; only whole CPUs are booked.
     booked = sum(exclusive_total(other, situation) for other in running)
     if needed > len(situation.cpus) + -reserved // 1000 - booked:
         return True
@@ -262,16 +262,17 @@ def _speaks_against(before: View, pod: Pod, situation: Situation) -> bool:
     if topology is None:
         return True
     if is_true(options.get(FULL_PCPUS, "")):
-        return len(pod.containers) > 1 or _cores_speak_against(free, needed, topology)
-    if situation.config.topology_manager_policy in _REFUSES_NOBODY or not needed:
+        return len(pod.containers) > 1 or _cores_may_refuse(free, needed, topology)
+    if situation.config.topology_manager_policy in _REFUSES_NO_POD or not needed:
         return False
     several = sum(one.kind is not Kind.INIT for one in pod.containers) > 1
     masks = topology.numa_masks.values()
     return several or all((mask & free.mask).bit_count() < needed for mask in masks)
 
 
-def _cores_speak_against(free: CPUSet, needed: int, topology: CPUTopology) -> bool:
-    """Under full-pcpus-only; a NUMA node may be too small as well."""
+def _cores_may_refuse(free: CPUSet, needed: int, topology: CPUTopology) -> bool:
+    """Whether full-pcpus-only may refuse so many CPUs; with several NUMA nodes one may be too
+    small."""
     if not topology.even_cores or topology.num_numa_nodes > 1:
         return True
     if needed % max(topology.cpus_per_core, 1):
@@ -280,7 +281,7 @@ def _cores_speak_against(free: CPUSet, needed: int, topology: CPUTopology) -> bo
     return needed > sum(mask.bit_count() for mask in whole)
 
 
-def _as_new(after: View, situation: Situation) -> Iterator[Violation]:
+def _as_new(after: View) -> Iterator[Violation]:
     for name, containers in after.assignments.items():
         for container, cpus in containers.items():
             what = f"exclusive CPUs {name}/{container}, which is deleted"

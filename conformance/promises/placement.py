@@ -1,7 +1,7 @@
-"""The promises about which CPUs a pod is given.
+"""The promises about which CPUs a pod gets.
 
-A promise is judged only where nothing but the one option or policy decides: a pod of one app
-container that has no init container, and that has just been admitted.
+A promise is judged only if a single option or policy decides: for a pod of one app container
+without init containers, right after its admission.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ WHOLE_PARTS_FIRST: Final = (
 
 
 def split(taken: Iterable[CPUSet], situation: Situation) -> Iterator[Violation]:
-    """Which of the CPUs of a pod with several containers lie in more than one NUMA node, where none
-    may."""
+    """Violations of single-numa-node by the containers of a pod: CPUs in more than one NUMA
+    node."""
     topology = situation.topology
     if topology is None or situation.config.topology_manager_policy != "single-numa-node":
         return
@@ -65,8 +65,8 @@ def split(taken: Iterable[CPUSet], situation: Situation) -> Iterator[Violation]:
 
 
 def misplaced(taken: CPUSet, free: CPUSet, situation: Situation) -> Iterator[Violation]:
-    """What is wrong with the CPUs that the only container of a pod has been given out of the free
-    ones. Nothing is judged without a topology."""
+    """What is wrong with the CPUs that a pod's only container got out of the free ones. Nothing is
+    judged without a topology."""
     topology = situation.topology
     if topology is None or not taken:
         return
@@ -113,7 +113,7 @@ def _whole_cores(taken: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
 
 
 def _whole_parts_first(taken: CPUSet, free: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
-    """Only where all of them have as many CPUs."""
+    """Judged only if all sockets, and then all cores, have equally many CPUs."""
     parts = {"sockets": topology.socket_masks, "physical cores": topology.core_masks}
     for noun, masks in parts.items():
         sizes = {mask.bit_count() for mask in masks.values()}
@@ -142,7 +142,7 @@ def _over_cores(taken: CPUSet, free: CPUSet, topology: CPUTopology) -> Iterator[
 def _in_one(
     rule: str, noun: str, taken: CPUSet, free: CPUSet, masks: Mapping[int, int]
 ) -> Iterator[Violation]:
-    """Whether CPUs that fit what is free of one part lie in one."""
+    """CPUs must lie in one part if they fit the free CPUs of some part."""
     fits = any((mask & free.mask).bit_count() >= len(taken) for mask in masks.values())
     if fits and _parts(taken, masks) > 1:
         yield _spread(rule, noun, taken, masks)
@@ -155,7 +155,7 @@ def _spread(rule: str, noun: str, taken: CPUSet, masks: Mapping[int, int]) -> Vi
 def _evenly(
     taken: CPUSet, free: CPUSet, masks: Mapping[int, int], group: int
 ) -> Iterator[Violation]:
-    """An even share is owed only where each NUMA node that is used has one free."""
+    """An even share is owed only if each NUMA node that is used has such a share free."""
     shares = {numa: (mask & taken.mask).bit_count() for numa, mask in masks.items()}
     used = {numa: count for numa, count in shares.items() if count}
     share = -(-len(taken) // (len(used) * group)) * group

@@ -1,4 +1,4 @@
-"""What a promise is judged against, and what is said where it is broken."""
+"""What a promise is judged against, and the violation of one."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ class Violation:
 @dataclass(frozen=True, slots=True)
 class Situation:
     """What an invariant is judged against: what was configured and applied, on which CPUs.
-    ``reserved`` is ``None`` where the kubelet chose the reserved CPUs; ``tampered`` are the
-    pod/container whose cpuset the scenario itself has changed, or whose updates it has refused; ``online`` are the CPUs that the
-    machine has by now, which a kubelet that runs may not know (``None``: ``cpus``); ``lost`` are
-    CPUs that the scenario has said nobody will hold, not even the pool; ``topology`` is what the
-    kubelet found when it started (``None``: one whose cores have equal numbers of CPUs)."""
+    ``reserved`` is ``None`` if the kubelet chose the reserved CPUs. ``tampered`` are the containers
+    (pod, container) whose cpuset the scenario has changed, or whose updates it lets the runtime
+    refuse. ``online`` are the machine's online CPUs now, which a running kubelet may not know
+    (``None``: ``cpus``). ``lost`` are CPUs that by the scenario neither a container nor the pool
+    holds. ``topology`` is what the kubelet found when it started (``None``: one whose cores have
+    equal numbers of CPUs)."""
 
     config: KubeletConfig
     pods: Mapping[str, Pod]
@@ -60,8 +61,8 @@ class Situation:
 
     @property
     def gives_busy_cpus(self) -> bool:
-        """Whether the release may hand out CPUs that are not free: it judges whether a core is free
-        by the average size of cores (kubernetes/kubernetes#140498)."""
+        """Whether the release may assign CPUs that are not free: it decides by the average size of
+        cores whether a core is free (kubernetes/kubernetes#140498)."""
         takes_by_average = has(self.release, Behaviour.ORDERED_ALLOCATION)
         if not takes_by_average or has(self.release, Behaviour.TRUE_SIZES) or not self.topology:
             return False
@@ -77,5 +78,5 @@ class Situation:
 
     @property
     def strict(self) -> bool:
-        """Whether reserved CPUs are kept from shared containers too (strict-cpu-reservation)."""
+        """Whether reserved CPUs are outside of the shared pool (strict-cpu-reservation)."""
         return is_true(self.config.policy_options.get("strict-cpu-reservation", ""))

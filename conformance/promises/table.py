@@ -32,8 +32,8 @@ from reference.releases import minor_of
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What a user may rely on. ``rule``: the sentence, as violations name it. ``since`` and
-    ``until``: the first and last minor that it is made for (``""``: still is)."""
+    """A promise. ``rule``: the sentence, as violations name it. ``since`` and ``until``: the first
+    and last minor that it is made for (``""``: every later one)."""
 
     id: str
     rule: str
@@ -47,7 +47,7 @@ class Promise:
         return minor_of(self.since) <= minor <= minor_of(self.until or release)
 
 
-#: Every promise, by what it is about.
+#: Every promise.
 PROMISES: Final = (
     Promise("keeps-cpus", histories.KEEPS_CPUS, TASK_PAGE, since="1.8"),
     Promise("exclusive-to-one", views.EXCLUSIVE_TO_ONE, TASK_PAGE),

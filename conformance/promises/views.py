@@ -1,7 +1,7 @@
 """The promises that one view can break.
 
-What belongs here: rules that a settled view keeps whatever came before. What never does: what
-changed in a step (``histories``).
+What belongs here: rules about a single settled view. What never does: what changed in a step
+(``histories``).
 """
 
 from __future__ import annotations
@@ -41,28 +41,27 @@ KERNEL_FOLLOWS: Final = "A container's tasks run on its cpuset and nowhere else"
 
 
 def violations(view: View, situation: Situation) -> list[Violation]:
-    """Every invariant that ``view`` breaks, of a running kubelet with policy static.
+    """Every invariant that ``view`` breaks, for a running kubelet with policy static.
 
-    They hold whatever the release and its algorithm: exclusive CPUs belong to one container alone,
-    in the state file and in every container's cpuset, and not to the shared pool, no CPU is lost,
-    reserved CPUs stay in the pool, the pool is not empty, only whole CPUs of Guaranteed pods are
-    exclusive, a running container's cpuset is what the state file says, and so are the exclusive
-    CPUs that the kubelet reports to others. Under a strict reservation the reserved CPUs are
-    neither exclusive nor in the pool, and nothing keeps the pool from becoming empty. Of 1.8 none
-    can be judged: it has no state file.
+    They hold for every release. Exclusive CPUs belong to one container alone, in the state file and
+    in every container's cpuset, and not to the shared pool. No CPU is lost. Reserved CPUs stay in
+    the pool. The pool is not empty. Only whole CPUs of Guaranteed pods are exclusive. A running
+    container's cpuset is what the state file says. The kubelet reports the exclusive CPUs of the
+    state file. Under strict-cpu-reservation the reserved CPUs are neither exclusive nor in the
+    pool, and the pool may become empty. For 1.8 no invariant can be judged: it has no state file.
     """
     if not view.running or situation.config.policy != "static":
         return []
     if not has(situation.release, Behaviour.STATE_FILE):
         return []
-    found = [*_disjoint(view, situation), *_pool(view, situation), *_qos(view, situation)]
+    broken = [*_disjoint(view, situation), *_pool(view, situation), *_qos(view, situation)]
     if Capability.CPUSETS in situation.can:
-        found += [*_applied(view, situation), *_kept_off(view, situation)]
+        broken += [*_applied(view, situation), *_kept_off(view, situation)]
     if Capability.KERNEL in situation.can:
-        found += _enforced(view, situation)
+        broken += _enforced(view, situation)
     if view.pod_resources is not None:
-        found += _pod_resources_violations(view, situation, view.pod_resources)
-    return found
+        broken += _pod_resources_violations(view, situation, view.pod_resources)
+    return broken
 
 
 def _disjoint(view: View, situation: Situation) -> Iterator[Violation]:
@@ -71,15 +70,15 @@ def _disjoint(view: View, situation: Situation) -> Iterator[Violation]:
         if pod == other_pod and shares(situation.pods.get(pod), container, other):
             continue
         if pod == other_pod and pod not in situation.pods:
-            continue  # it is gone, and nothing says which of the two was its init container
+            continue  # the pod is gone, and it is unknown which of the two was its init container
         if not cpus.isdisjoint(taken):
             what = f"exclusive CPUs {pod}/{container} and {other_pod}/{other}"
             yield Violation.of(EXCLUSIVE_TO_ONE, what, CPUSet(), cpus & taken)
 
 
 def shares(pod: Pod | None, one: str, other: str) -> bool:
-    """Whether one of the two is an init container, whose CPUs its pod's other containers reuse, or
-    the pod has CPUs as a whole, which its containers may share."""
+    """Whether two containers may share CPUs. Other containers reuse the CPUs of an init container.
+    Containers of a pod that has CPUs as a whole may share them."""
     if pod is None:
         return False
     if has_pod_level_resources(pod):
@@ -106,7 +105,7 @@ def _pool(view: View, situation: Situation) -> Iterator[Violation]:
 
 
 def _strict_pool(used: CPUSet, situation: Situation) -> Iterator[Violation]:
-    """Where the kubelet chose the reserved CPUs, only how many are left out can be judged."""
+    """If the kubelet chose the reserved CPUs, only their number can be judged."""
     rule, what = EVERY_CPU_UNDER_STRICT, "exclusive CPUs and shared pool"
     if situation.reserved is not None:
         managed = situation.cpus - situation.reserved
@@ -127,7 +126,7 @@ def _qos(view: View, situation: Situation) -> Iterator[Violation]:
             continue
         pod = as_decoded(applied, situation.config.feature_gates, release=situation.release)
         if has_pod_level_resources(pod):
-            continue  # how many these get is for the scenario and the model to say
+            continue  # the scenario and the model judge how many these get
         judged = as_judged(pod, release=situation.release)
         owed = {one.name: exclusive_cpus(judged, one) for one in pod.containers}
         for container, cpus in containers.items():
@@ -145,13 +144,13 @@ def _applied(view: View, situation: Situation) -> Iterator[Violation]:
                 continue  # the kubelet has chosen them
             own = situation.reserved
         if situation.strict and not own:
-            continue  # an empty pool is applied to no container; see _kept_off for what follows
+            continue  # the kubelet applies an empty pool to no container; see _kept_off
         if cpus != own:
             yield Violation.of(AS_BOOKED, f"cpuset {pod}/{container}", own, cpus)
 
 
 def _judged_cpusets(view: View, situation: Situation) -> Iterator[tuple[str, str, CPUSet | None]]:
-    """Of running containers that the scenario has applied, and whose cpuset it has not changed."""
+    """The cpusets of the scenario's running containers, but those that it has changed itself."""
     for pod, container, cpus in each(view.cpusets):
         tampered = (pod, container) in situation.tampered
         if pod in situation.pods and not tampered and not _may_run_on(view, pod, situation):
@@ -159,14 +158,14 @@ def _judged_cpusets(view: View, situation: Situation) -> Iterator[tuple[str, str
 
 
 def _may_run_on(view: View, pod: str, situation: Situation) -> bool:
-    """Whether the pod is refused, and its release may forget to end its containers."""
+    """Whether the pod was rejected, and the release may fail to end its containers."""
     known = view.pods.get(pod)
     refused = known is not None and known.phase is Phase.REJECTED
     return refused and has(situation.release, Behaviour.REFUSED_MAY_RUN_ON)
 
 
 def _kept_off(view: View, situation: Situation) -> Iterator[Violation]:
-    """No container's cpuset meets the exclusive CPUs of another, whatever the options; a container
+    """No container's cpuset has exclusive CPUs of another, whatever the options; a container
     without a cpuset runs on every CPU."""
     for pod, container, cpus in _judged_cpusets(view, situation):
         for other_pod, other, held in each(view.assignments):
@@ -180,8 +179,8 @@ def _kept_off(view: View, situation: Situation) -> Iterator[Violation]:
 
 
 def _enforced(view: View, situation: Situation) -> Iterator[Violation]:
-    """Whatever the files say: where the kernel lets tasks run, and where they ran. A container of
-    whose CPUs none is online runs on its parent's, by the kernel's own rule."""
+    """Judges where the kernel lets tasks run, and where they ran, whatever the cgroup's files say.
+    If none of a container's CPUs is online, the kernel lets it run on its parent's CPUs."""
     rule = KERNEL_FOLLOWS
     online = situation.cpus if situation.online is None else situation.online
     for pod, container, kernel in each(view.enforced):
@@ -205,8 +204,8 @@ def _enforced(view: View, situation: Situation) -> Iterator[Violation]:
 def _pod_resources_violations(
     view: View, situation: Situation, reported: Mapping[str, Mapping[str, CPUSet]]
 ) -> Iterator[Violation]:
-    """What the kubelet reports at its pod-resources socket, of exclusive CPUs alone: what it
-    reports of containers that share depends on the release; init containers it leaves out."""
+    """Judges the exclusive CPUs that the kubelet reports at its pod-resources socket. For
+    containers in the shared pool that depends on the release. It reports no init container."""
     for pod, containers in view.assignments.items():
         applied = situation.pods.get(pod)
         if applied is None or has_pod_level_resources(applied):
@@ -216,8 +215,8 @@ def _pod_resources_violations(
             if one.kind is Kind.APP and held is not None:
                 seen = reported.get(pod, {}).get(one.name)
                 if seen != held:
-                    found = pod_resources_difference(pod, one.name, held, seen)
-                    yield Violation(POD_RESOURCES_AS_STATE_FILE, found)
+                    difference = pod_resources_difference(pod, one.name, held, seen)
+                    yield Violation(POD_RESOURCES_AS_STATE_FILE, difference)
     for pod in reported.keys() - view.pods.keys():
         what = f"CPUs that the kubelet reports for pod {pod}, which is gone"
         entry = "; ".join(

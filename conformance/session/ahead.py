@@ -15,8 +15,8 @@ PLUGIN: Final = "pinproof-ahead"
 
 
 class Ahead:
-    """A plugin of pytest in the process that judges. ``judge`` is called in up to ``at_a_time``
-    threads, ``interrupt`` where a case that was begun is not wanted any more."""
+    """A pytest plugin in the process that judges. ``judge`` is called in up to ``at_a_time``
+    threads; ``interrupt`` is called at the end if a case that was begun is still unused."""
 
     def __init__(
         self, judge: Callable[[Case], Judgement], interrupt: Callable[[], None], *, at_a_time: int
@@ -37,21 +37,21 @@ class Ahead:
                 self._begin(case)
 
     def judgement(self, case: Case) -> Judgement:
-        """Wait for a case, which is begun where it has not been."""
+        """Wait for a case; begin it first if it has not begun."""
         self._begin(case)
-        judged = self._begun[case.id].result()  # an interrupt here leaves it among those begun
+        judged = self._begun[case.id].result()  # after an interrupt it still counts as begun
         del self._begun[case.id]
         return judged
 
     def stop(self) -> None:
-        """Begin no more, and wait until no case runs. May be called twice."""
+        """Begin no more cases, and wait until none runs. May be called twice."""
         if self._begun:
             self._interrupt()
         self._threads.shutdown(cancel_futures=True)
 
     def _after(self, item: pytest.Item | None) -> list[pytest.Item]:
-        """What this process runs after its next item. In a worker of xdist that is what it has been
-        given; without workers it is what was collected, in its order."""
+        """The items that this process runs after its next one. In a worker of xdist they are those
+        it has been given; without workers, those collected, in order."""
         if item is None:
             return []
         items, most = item.session.items, self._reach - 2
@@ -69,12 +69,12 @@ class Ahead:
 
 
 def case_of(item: pytest.Item | None) -> Case | None:
-    """The case of an item of the suite; ``None`` of any other."""
+    """The case of an item of the suite; ``None`` for any other."""
     found = asked_of(item)
     return found if isinstance(found, Case) else None
 
 
 def asked_of(item: pytest.Item | None) -> object:
-    """What an item of the suite is to judge; ``None`` of any other."""
+    """What an item of the suite is to judge; ``None`` for any other."""
     spec = vars(item).get("callspec") if item is not None else None
     return spec.params.get("pin_case") if spec is not None else None

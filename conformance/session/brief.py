@@ -1,9 +1,9 @@
 """A plugin of pytest for ``pinproof run``: each case is called once and reported once.
 
-pytest sets an item up, calls it and tears it down, and makes a report of each. That costs more than
-judging a case of the model, and under xdist most of a run. Nothing reads those of a setup or a
-teardown here, because the suite's test has nothing to set up but its subject, which the session
-keeps. ``pinproof run`` loads this only where no other plugin was asked to read the reports.
+pytest sets an item up, calls it and tears it down, and makes a report of each. That takes longer
+than judging a case of the model, and under xdist most of a run. Reports of a setup or a teardown
+are not needed here: the suite's test sets up only its subject, which the session keeps. ``pinproof
+run`` loads this only if no other plugin was asked to read the reports.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from conformance.session.together import together_of
 
 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    """Call and report; other items than the suite's go pytest's own way."""
+    """Call and report an item of the suite; pytest itself runs any other."""
     if case_of(item) is None and together_of(item) is None:
         return None
     call = pytest.CallInfo.from_call(
@@ -32,7 +32,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
-    """Judge while pytest captures what is printed, and keep nothing of it."""
+    """Judge while pytest captures what is printed, and drop the test's arguments afterwards."""
     case = case_of(pyfuncitem)
     if case is None:
         return (yield)

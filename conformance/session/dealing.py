@@ -1,4 +1,4 @@
-"""Which cases a worker of pytest-xdist has before it, where it begins cases before their turn.
+"""Which cases a worker of pytest-xdist runs next, so that it can begin them before their turn.
 
 What belongs here: how the controller deals cases out, and what a worker sees of its own. What never
 does: when a case is begun (:mod:`conformance.session.ahead`).
@@ -16,14 +16,14 @@ from xdist.scheduler import LoadScheduling, LoadScopeScheduling
 
 from topologies import whole
 
-#: How many cases are begun, of those that may run at a time: while the first one takes ten seconds,
-#: the others do not come to an end of their work.
+#: How many cases are begun for each that may run at a time: if the first takes ten seconds, the
+#: other threads still have work.
 REACH = 6
 
 
 class _Queue(Protocol):
     def lock(self) -> AbstractContextManager[Iterable[object]]:
-        """The places of items, and a mark at the end, while nobody changes them."""
+        """The places of items, and a mark at the end; the queue does not change inside."""
 
 
 @runtime_checkable
@@ -34,10 +34,10 @@ class _Interactor(Protocol):
 
 
 class Steadily(LoadScheduling):  # type: ignore[misc]  # xdist has no types
-    """Each worker always has ``least`` cases before it, and gets another one for each that it has
-    judged. Chunks of xdist's own shrink to two cases at the end, and none is left to begin.
-    The ``slow`` ones, cases by their ids, come early, and never many of them together: what waits
-    takes no processor."""
+    """Each worker always has ``least`` cases in its queue, and gets another one for each that it
+    has judged. xdist's own chunks shrink to two cases at the end, and leave no case to begin early.
+    The ``slow`` cases (ids) come early, and never many of them together: a case that waits uses no
+    processor."""
 
     def __init__(
         self, config: pytest.Config, log: Any, *, least: int, slow: Collection[str]
@@ -47,7 +47,7 @@ class Steadily(LoadScheduling):  # type: ignore[misc]  # xdist has no types
         self._slow = slow
 
     def schedule(self) -> None:
-        """Begin: xdist gives a short run's workers two cases each, and waits for the first."""
+        """Begin, and fill up every worker's queue: xdist may give each only two cases."""
         super().schedule()
         slow = [at for at in self.pending if _id_of(self.collection[at]) in self._slow]
         self.pending[:] = _spread(slow, sorted({*self.pending} - {*slow}))
@@ -55,7 +55,7 @@ class Steadily(LoadScheduling):  # type: ignore[misc]  # xdist has no types
             self.check_schedule(node)
 
     def check_schedule(self, node: Any, duration: float = 0) -> None:
-        """Fill up what this worker has before it."""
+        """Fill up this worker's queue."""
         if node.shutting_down:
             return
         if not self.pending:
@@ -78,14 +78,14 @@ def _spread(slow: Sequence[int], others: Sequence[int]) -> Iterator[int]:
 
 
 def _id_of(item: str) -> str:
-    """Of a case, by the name of its item."""
+    """The id of a case in the name of its item."""
     return item.partition("[")[2].removesuffix("]")
 
 
 class Nodewise(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """One real node is one unit of work: all of its scenarios go to one worker. xdist's own groups
-    (``--dist loadgroup``) would say the same, but pytest 9.2 no longer sees the ids that xdist 3.8
-    gives to tests of a group, and deals them out."""
+    (``--dist loadgroup``) do not work: pytest 9.2 no longer sees the ids that xdist 3.8 gives to
+    tests of a group, so they go to several workers."""
 
     def _split_scope(self, nodeid: str) -> str:
         _, at, machine = _id_of(nodeid).rpartition("@")
@@ -94,9 +94,9 @@ class Nodewise(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
 def queue_of(config: pytest.Config) -> list[int] | None:
     """The places, among the items of a worker, of those that it runs after its next one, as far as
-    it was told. ``None``: this is no worker."""
+    it knows them; ``None`` if this process is not a worker."""
     for plugin in config.pluginmanager.get_plugins():
         if isinstance(plugin, _Interactor):
-            with plugin.torun.lock() as queue:
-                return [one for one in queue if isinstance(one, int)]
+            with plugin.torun.lock() as places:
+                return [one for one in places if isinstance(one, int)]
     return None

@@ -1,5 +1,5 @@
-"""What pytest plugins may follow of a run of the suite. Called in the process that writes the
-result stream, for each result as it comes."""
+"""Hooks for pytest plugins that follow a run of the suite. They are called in the process that
+writes the result stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def pytest_pinproof_begin(total: int) -> None:
-    """A run of so many cases begins."""
+    """A run of ``total`` cases begins."""
 
 
 def pytest_pinproof_result(result: Result, standing: Standing) -> None:

@@ -29,8 +29,8 @@ RECORDED: Final = "pinproof-recorded"
 
 
 def judge_item(case: Case, subject: Subject, item: pytest.Item) -> Judgement:
-    """Judge a case, or wait for it where it was begun already; its result travels to the controller
-    as a property of the test."""
+    """Judge a case, or wait for it if it has begun already; its result travels to the controller as
+    a property of the test."""
     ahead: Ahead | None = item.config.pluginmanager.get_plugin(PLUGIN)
     judgement = ahead.judgement(case) if ahead else _judged(case, subject, release_of(item.config))
     item.user_properties.append((PROPERTY, encode(judgement.result).decode()))
@@ -41,7 +41,7 @@ def judge_item(case: Case, subject: Subject, item: pytest.Item) -> Judgement:
 
 
 def judge_ahead(config: pytest.Config, subject: Subject) -> None:
-    """From now on begin cases before their turn, where the subject mostly waits."""
+    """From now on begin cases before their turn, if the subject mostly waits."""
     if not isinstance(subject, WaitsMost) or config.pluginmanager.has_plugin(PLUGIN):
         return
     release = release_of(config)
@@ -52,7 +52,7 @@ def judge_ahead(config: pytest.Config, subject: Subject) -> None:
 
 
 def steadily(config: pytest.Config, log: object) -> Steadily | None:
-    """How cases are dealt to workers that begin them before their turn; ``None``: as usual."""
+    """The scheduler for workers that begin cases before their turn; ``None``: xdist's own."""
     subject = subject_of(config)
     if not isinstance(subject, WaitsMost):
         return None
@@ -66,7 +66,7 @@ def _judged(case: Case, subject: Subject, release: str) -> Judgement:
 
 def worth_recording(judgement: Judgement) -> bool:
     """Whether a kubelet of this release does the same each time: it kept the promise, and chance
-    decided nothing otherwise than the model has it. Up to 1.21 it often does (docs/facts 3.1)."""
+    decided as the model has it. Up to 1.21 it often does not (docs/facts 3.1)."""
     return judgement.result.verdict == Verdict.PASS.value and not judgement.by_chance
 
 

@@ -1,7 +1,7 @@
-"""Which cases ``-k`` may leave, before pytest makes an item of each.
+"""Which cases ``-k`` may select, before pytest makes an item of each.
 
-pytest itself decides, by the same expression, over the items that are made. Making 29,000 of them
-to run one took most of that run's time, so what cannot match is left out here.
+pytest itself applies the expression to the items that are made. Making 29,000 items to run one took
+most of that run's time, so cases that cannot match are left out here.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _IN_EVERY_ITEM: Final = (
 
 
 def may_match(keyword: str) -> Callable[[str], bool]:
-    """Whether the expression of ``-k`` may leave the case of this id (``area/scenario@machine``).
+    """Whether the expression of ``-k`` may select the case of an id (``area/scenario@machine``).
 
-    True for every case that it leaves, and for some that it does not: an expression with ``not``
-    may leave any, one without may leave those that have one of its words in them.
+    True for every case that it selects, and for some others: an expression with ``not`` may select
+    any case, one without may select those whose name has one of its words.
     """
     words = {word.lower() for word in re.findall(r"[^\s()]+", keyword)} - {"and", "or"}
     if not words or "not" in words or any(word in _IN_EVERY_ITEM for word in words):

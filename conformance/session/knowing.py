@@ -21,8 +21,8 @@ _FORK: Final = pytest.StashKey[Fork]()
 
 
 def known_of(config: pytest.Config) -> KnownFailures:
-    """Those of the files that were named, today: of known failures, and of what a fork changes.
-    Raises :class:`pytest.UsageError`."""
+    """The known failures in the named files, as of today: of known failures, and of what a fork
+    changes. Raises :class:`pytest.UsageError`."""
     if _KNOWN not in config.stash:
         named: list[KnownFailure] = _read(config, "--pin-known", read, [])
         entries = [*named, *fork_of(config).differences]
@@ -31,7 +31,7 @@ def known_of(config: pytest.Config) -> KnownFailures:
 
 
 def fork_of(config: pytest.Config) -> Fork:
-    """As the file says that was named; a fork that changes nothing without one. Raises
+    """The fork in the named file; without a file, one that changes nothing. Raises
     :class:`pytest.UsageError`."""
     if _FORK not in config.stash:
         config.stash[_FORK] = _read(config, "--pin-behaviours", read_fork, Fork())
@@ -41,7 +41,7 @@ def fork_of(config: pytest.Config) -> Fork:
 def _read(
     config: pytest.Config, flag: str, read: Callable[[Path, list[str]], _T], nothing: _T
 ) -> _T:
-    """The file that an option names; ``nothing`` without one."""
+    """The content of the file that an option names; ``nothing`` without one."""
     path = config.getoption(flag)
     try:
         return read(Path(path), [one.id for one in catalogue()]) if path else nothing

@@ -12,8 +12,8 @@ from conformance.scenario import Scenario
 
 @cache
 def marks_of(scenario: Scenario) -> tuple[pytest.MarkDecorator, ...]:
-    """Its level by name (``-m core``); area, level and risk as what ``pinproof`` says
-    (``-m 'pinproof(area="pool")'``)."""
+    """A scenario's marks: its level by name (``-m core``); area, level and risk as arguments of
+    ``pinproof`` (``-m 'pinproof(area="pool")'``)."""
     level = scenario.level.value
     says = {"area": scenario.area, "level": level, "risk": risk_of(scenario.capabilities).value}
     return getattr(pytest.mark, level), pytest.mark.pinproof(**says)

@@ -15,9 +15,10 @@ CERTIFICATE: Final = "certificate"
 @dataclass(frozen=True, slots=True)
 class Option:
     """``--NAME`` of ``pinproof run``, ``--pin-NAME`` of pytest, ``pin_NAME`` in its settings file.
-    A text, unless ``type`` is ``int``, or ``bool`` for what takes no value. ``in_pytest`` is what
-    pytest's help says beside ``help``; ``choices`` is empty where any value is taken; ``decides``:
-    what is run and how it is judged depends on it, so the result stream's header has it."""
+    Its value is a text, unless ``type`` is ``int``, or ``bool`` for an option without a value.
+    ``in_pytest`` is what pytest's help says beside ``help``. ``choices`` is empty if any value is
+    accepted. ``decides``: it decides what is run and how it is judged, so the result stream's
+    header has it."""
 
     name: str
     help: str
@@ -31,12 +32,12 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """As it is written on pytest's command line."""
+        """The option's name on pytest's command line."""
         return f"--pin-{self.name}"
 
     @property
     def key(self) -> str:
-        """In pytest's settings file, and of the parsed options."""
+        """The option's name in pytest's settings file and among the parsed options."""
         return self.flag.removeprefix("--").replace("-", "_")
 
 
@@ -126,8 +127,7 @@ _BY_KEY: Final = {option.key: option for option in OPTIONS}
 
 
 def configuration(config: Any) -> dict[str, str]:
-    """The options of a run inside pytest that decide what is run and how it is judged, where they
-    were given."""
+    """The given options of a run inside pytest that decide what is run and how it is judged."""
     given = {option.name: config.getoption(option.flag) for option in OPTIONS if option.decides} | {
         "keyword": config.getoption("-k")
     }
@@ -139,8 +139,8 @@ def configuration(config: Any) -> dict[str, str]:
 
 
 def arguments(**values: object) -> list[str]:
-    """These values as pytest's arguments, by name (``no_smoke``). What is empty, ``None`` or false
-    is left out."""
+    """These values, by name (``no_smoke``), as pytest's arguments. A value that is empty, ``None``
+    or false is left out."""
     words: list[str] = []
     for name, value in values.items():
         option = _BY_KEY[f"pin_{name}"]

@@ -1,6 +1,6 @@
-"""``--resume``: a run goes on with the cases that its result stream has no verdict of.
+"""``--resume``: a run goes on with the cases for which its result stream has no verdict.
 
-What belongs here: what the earlier part left, whether this run is the same one, and which cases are
+What belongs here: reading the earlier part, whether this run is the same one, and which cases are
 decided. What never does: writing the stream (:mod:`conformance.stream`).
 """
 
@@ -25,9 +25,9 @@ from conformance.verdict import Verdict
 from topologies.errors import one_line
 
 _KEY: Final = pytest.StashKey["Before | None"]()
-#: Of a worker: the ids of the cases that are decided.
+#: The key of a worker's input for the ids of the cases that are decided.
 DECIDED: Final = "pinproof-decided"
-#: A result without one of these is no verdict: its case is run again.
+#: Verdicts that decide a case; a case with any other is run again.
 _VERDICTS: Final = (Verdict.PASS.value, Verdict.FAIL.value, Verdict.SKIP.value)
 
 
@@ -40,12 +40,12 @@ class Before:
 
     @property
     def decided(self) -> frozenset[str]:
-        """The ids of the cases that it decided."""
+        """The ids of the cases that have a verdict."""
         return frozenset(f"{one.scenario}@{one.machine.name}" for one in self.results)
 
 
 def decided(config: pytest.Config) -> frozenset[str]:
-    """The ids of the cases that are not to be run again; the controller told them a worker."""
+    """The ids of the cases that are not to be run again; a worker has them from the controller."""
     sent: list[str] | None = getattr(config, "workerinput", {}).get(DECIDED)
     if sent is not None:
         return frozenset(sent)
@@ -54,8 +54,8 @@ def decided(config: pytest.Config) -> frozenset[str]:
 
 
 def before_of(config: pytest.Config) -> Before | None:
-    """What there is to go on with; ``None`` where nothing is. Raises :class:`pytest.UsageError`
-    where it is not a part of this run."""
+    """The earlier part of this run; ``None`` if there is none. Raises :class:`pytest.UsageError` if
+    it is a part of another run."""
     if _KEY not in config.stash:
         config.stash[_KEY] = _found(config) if config.getoption("--pin-resume") else None
     return config.stash[_KEY]
@@ -82,9 +82,9 @@ def _found(config: pytest.Config) -> Before | None:
 
 
 def _read(path: Path) -> Before | None:
-    """As far as it goes: a run that was killed may have left half a line."""
+    """The results before the first line that cannot be read: a killed run may leave half a line."""
     header: Header | None = None
-    found: dict[str, Result] = {}
+    results: dict[str, Result] = {}
     if not path.exists() or b"\n" not in path.read_bytes():
         return None
     try:
@@ -92,15 +92,15 @@ def _read(path: Path) -> Before | None:
             if isinstance(record, Header):
                 header = record
             elif isinstance(record, Result) and record.verdict in _VERDICTS:
-                found.setdefault(f"{record.scenario}@{record.machine.name}", record)
+                results.setdefault(f"{record.scenario}@{record.machine.name}", record)
     except ResultsError:
         if header is None:
             raise
-    return None if header is None else Before(header, tuple(found.values()))
+    return None if header is None else Before(header, tuple(results.values()))
 
 
 def _identity(header: Header) -> dict[str, object]:
-    """What must be equal, by the words for it."""
+    """What must be equal in both parts of a run, by its name in messages."""
     return {
         "subject": _subject(header.subject),
         "pinproof": header.pinproof,
@@ -133,7 +133,7 @@ def _subject(subject: SubjectRecord) -> str:
 
 
 def _require_same_machines(path: Path, header: Header, config: pytest.Config) -> None:
-    """Those of the earlier part are machines of this run."""
+    """Raises :class:`pytest.UsageError` if a machine of the earlier part is not in this run."""
     now = {case.machine.name: case.machine.digest for case in cases(config)}
     for name, digest in header.digests.items():
         if now.get(name) != digest:

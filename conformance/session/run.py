@@ -1,6 +1,6 @@
-"""What the controller knows of a run inside pytest: counts, result stream, exit status.
+"""The controller's part of a run inside pytest: counts, result stream, exit status.
 
-Each worker judges its cases; the controller alone writes the stream, because it alone sees all.
+Each worker judges its cases. The controller writes the stream, because only it sees all results.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REPORTERS: Final = "pinproof.reporters"
 
 
 class Run:
-    """What the controller knows of a run: counts, stream, exit status."""
+    """Counts the results of a run, writes its stream, and sets its exit status."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -66,12 +66,12 @@ class Run:
         self.status: ExitStatus | None = None
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Begin the stream, if something is left to run after deselection."""
+        """Begin the stream, if a case is left to run after deselection."""
         if any(SUITE_TEST in item.nodeid for item in session.items):
             self.begin([item.nodeid for item in session.items])
 
     def begin(self, nodeids: Sequence[str]) -> None:
-        """Begin the stream, once it is known which tests are left to run."""
+        """Begin the stream, with the tests that are left to run."""
         if self._writer is not None:
             return
         before = before_of(self._config)
@@ -110,18 +110,18 @@ class Run:
     def _idle(self) -> list[str]:
         """The machines that were named and on which no scenario applied."""
         if self._config.getoption("--pin-shard"):
-            return []  # what applies there may be in another shard
+            return []  # another shard may have the scenarios that apply there
         return sorted(self._named - self._applied)
 
     def learn_not_restored(self, what: str) -> None:
-        """A process of this run could not leave everything as it was."""
+        """Note what a process of this run did not restore."""
         if what:
             self._not_restored.append(what)
             say(self._config)(f"not restored: {what}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take the results of a case, or of several, out of a report; make one of each case that
-        its test crashed before."""
+        """Take the results of a case, or of several, out of a report. If the test crashed, make a
+        result for each of its cases that has none."""
         if self._writer is None or SUITE_TEST not in report.nodeid:
             return
         worker = getattr(report, "worker_id", "") or ""
@@ -177,9 +177,9 @@ class Run:
             self._writer.discard()
             return
         if exitstatus == pytest.ExitCode.INTERRUPTED and self._has_failed_enough():
-            exitstatus = pytest.ExitCode.TESTS_FAILED  # so does -x end in one process
+            exitstatus = pytest.ExitCode.TESTS_FAILED  # as -x ends a run in one process
         if exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
-            self._writer.abandon()  # the footer is missing: a cut-off run must not look whole
+            self._writer.abandon()  # without a footer, so that a cut-off run does not look whole
             self.status = (
                 ExitStatus.NOT_RESTORED if self._not_restored else ExitStatus.COULD_NOT_TELL
             )
@@ -203,8 +203,8 @@ class Run:
                 entry.load()(self.stream, self._directory)
 
     def _begin_with_nothing_left(self) -> None:
-        """A run of which everything is decided still ends its stream; and so does a shard to which
-        no case fell."""
+        """Begin a stream without cases: in a resumed run with nothing left to run, and in an empty
+        shard."""
         if before_of(self._config) is not None or shard_of(self._config) is not None:
             self.begin([])
 
@@ -231,5 +231,5 @@ def _cases_of(nodeids: Iterable[str], cases: Iterable[Case]) -> dict[str, list[C
 
 
 def _case_id(nodeid: str) -> str:
-    """What pytest has in brackets behind the test's name."""
+    """The id in brackets after the test's name."""
     return re.sub(r"^.*?\[|\](@[^\]]*)?$", "", nodeid)

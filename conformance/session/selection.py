@@ -26,16 +26,16 @@ from topologies.errors import one_line
 
 NODE_AREA: Final = "node"
 _CASES: Final = pytest.StashKey[list[Case]]()
-#: How each machine is read, by its name.
+#: A function that reads each machine, by the machine's name.
 _Machines: TypeAlias = Mapping[str, Callable[[], topologies.Machine]]
 _SHARD: Final = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
 
 
 def cases(config: pytest.Config) -> list[Case]:
-    """Every scenario on every machine that was asked for, but for those that ``-k`` cannot match.
-    A scenario about one machine of its own stands in the list once, on that machine: where the
-    whole catalogue was asked for, that machine, or, with ``-k``, that scenario. Found once in each
-    process; a machine is read where a case of it is left.
+    """Every scenario on every machine that was asked for, except those that ``-k`` cannot match. A
+    scenario about one machine of its own is in the list once, on that machine: if the whole
+    catalogue was asked for, or that machine, or, with ``-k``, that scenario. The list is made once
+    in each process. A machine is read only if a case of it is left.
 
     Raises :class:`pytest.UsageError` for an unknown machine or release.
     """
@@ -49,7 +49,7 @@ def _found(config: pytest.Config) -> list[Case]:
         require_whole_node(release_of(config))
         machines = _machines(config)
         level = config.getoption("--pin-level")
-        # Of a subject that is a machine, a scenario about another one says nothing.
+        # A scenario about another machine shows nothing about a subject that is a machine.
         real = isinstance(subject_of(config), HasOwnMachines)
         shard, matches = shard_of(config), may_match(config.getoption("-k"))
         return [
@@ -79,7 +79,7 @@ def shard_of(config: pytest.Config) -> Shard | None:
 
 
 def _is_in(shard: Shard | None, case: Case) -> bool:
-    """By the digest of its id alone: no other case, machine or order moves it to another shard."""
+    """Whether the case is in the shard. Only the digest of the case's id decides that."""
     if shard is None:
         return True
     digest = hashlib.sha256(case.id.encode()).digest()
@@ -87,14 +87,14 @@ def _is_in(shard: Shard | None, case: Case) -> bool:
 
 
 def _is_asked(scenario: Scenario, level: str) -> bool:
-    """A certificate is about every core promise, and about all that only a real node can show."""
+    """Whether the level has the scenario. A certificate has core ones, and those of real nodes."""
     if level == CERTIFICATE and scenario.area == NODE_AREA:
         return True
     return level == Level.EXTENDED.value or scenario.level is Level.CORE
 
 
 def _machines(config: pytest.Config) -> _Machines:
-    """Those that were asked for; of a subject that is a machine itself, its own."""
+    """The machines that were asked for; for a subject that is machines itself, its own."""
     patterns = config.getoption("--pin-machine") or ["all"]
     subject = subject_of(config)
     if isinstance(subject, HasOwnMachines):
@@ -108,7 +108,7 @@ def _machines(config: pytest.Config) -> _Machines:
 
 
 def _named_by(pattern: str) -> _Machines:
-    """What a path or a spec names is read to be named."""
+    """The machines that a pattern names; one of a path or a spec is read to get its name."""
     if names := topologies.matching(pattern):
         return {name: cache(partial(topologies.machine, name)) for name in names}
     found = {one.name: one for one in topologies.find(pattern)}
@@ -134,8 +134,8 @@ def _cases_of(
 
 
 def named_machines(config: pytest.Config) -> set[str]:
-    """The machines that were asked for by more than ``all``; those of a subject that is machines
-    itself came with its name."""
+    """The machines that were asked for otherwise than by ``all``; for a subject that is machines
+    itself, its own."""
     if isinstance(subject_of(config), HasOwnMachines):
         return {*_machines(config)}
     patterns = [one for one in config.getoption("--pin-machine") if one != "all"]

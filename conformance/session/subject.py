@@ -30,7 +30,7 @@ SUBJECT_KEY: Final = pytest.StashKey[Subject]()
 
 
 def subject_of(config: pytest.Config) -> Subject:
-    """The subject of this run, opened once in each process, and tried once in all."""
+    """The subject of this run, opened once in each process; the controller runs :func:`smoke`."""
     if SUBJECT_KEY not in config.stash:
         name = with_files(config.getoption("--pin-subject"), fork_of(config).files)
         subject = open_subject(name, progress=say(config))
@@ -43,8 +43,8 @@ def subject_of(config: pytest.Config) -> Subject:
 
 
 def _of_the_release(config: pytest.Config, subject: ReferenceSubject) -> ReferenceSubject:
-    """The model is of any release, so it is of the one that is asked for, with all its behaviours.
-    A miniature is of that release too, and behaviours are what it is judged by."""
+    """The subject as a model of the release that was asked for. ``reference`` gets overrides of
+    behaviours, too. A miniature does not: it is judged by them."""
     if subject.info.name == "reference":
         return subject.of(_judged_by(config, subject))
     release = config.getoption("--pin-release")
@@ -52,7 +52,7 @@ def _of_the_release(config: pytest.Config, subject: ReferenceSubject) -> Referen
 
 
 def say(config: pytest.Config) -> Callable[[str], None]:
-    """Writes a line between those of pytest, at most every so often."""
+    """A progress callback that writes lines between those of pytest, by :func:`now_and_then`."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
 
     def write(stage: str) -> None:
@@ -63,21 +63,21 @@ def say(config: pytest.Config) -> Callable[[str], None]:
 
 
 def say_on_its_own(config: pytest.Config, line: str) -> None:
-    """Write a line that no progress stands before."""
+    """Write a line of its own, after a line break."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
         reporter.write(f"\npinproof: {one_line(line)}\n")
 
 
 def release_of(config: pytest.Config) -> str:
-    """The release by whose behaviour the run judges, with the overrides that were given. Raises
-    ``ValueError`` for what is no release or behaviour."""
+    """The release by whose behaviour the run judges, with the given overrides. Raises
+    ``ValueError`` for an unknown release or behaviour."""
     return _judged_by(config, subject_of(config))
 
 
 def judged_by(config: pytest.Config) -> str:
-    """:func:`release_of` for a reader: whether that release was seen, and whether it stands for a
-    newer one."""
+    """:func:`release_of` as text for a reader, which says if the release is only announced, and if
+    it stands for a newer one."""
     release, own = release_of(config), Release.parse(subject_of(config).info.release)
     text = f"{release} (announced, not yet seen)" if Release.parse(release).announced else release
     stands_in = not config.getoption("--pin-release") and own != newest_known(own)
@@ -92,7 +92,7 @@ def _judged_by(config: pytest.Config, subject: Subject) -> str:
 
 
 def close_subject(config: pytest.Config) -> str:
-    """Close the subject of this process. What it could not leave as it was, in words; ``""``."""
+    """Close the subject of this process. Returns what it could not restore, in words, or ``""``."""
     if ahead := config.pluginmanager.get_plugin(PLUGIN):
         ahead.stop()
     if SUBJECT_KEY in config.stash:
@@ -104,22 +104,21 @@ def close_subject(config: pytest.Config) -> str:
 
 
 def not_tested(config: pytest.Config, skipped: Iterable[str]) -> list[str]:
-    """What these skipped scenarios say of programs and permissions that a subject lacks: a line
-    for each."""
+    """A line for each missing program or permission for which these scenarios were skipped."""
     subject: object = config.stash.get(SUBJECT_KEY, None)
     if not isinstance(subject, CouldDoMore):
         return []
     asked = [one for name in skipped if (one := find(name)) is not None]
     lines = []
-    for capability, how in subject.lacking.items():
+    for capability, remedy in subject.lacking.items():
         count = sum(capability in one.capabilities for one in asked)
         if count:
-            lines.append(f"NOT TESTED: {count} scenarios that need to {capability.value}: {how}")
+            lines.append(f"NOT TESTED: {count} scenarios that need to {capability.value}: {remedy}")
     return lines
 
 
 def round_trips(config: pytest.Config) -> list[str]:
-    """Of a subject that counts its round trips: how many there were, by node."""
+    """A line for each node with its round trips, if the subject counts them."""
     subject: object = config.stash.get(SUBJECT_KEY, None)
     if not isinstance(subject, CountsTrips):
         return []

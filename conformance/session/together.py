@@ -1,9 +1,9 @@
-"""A plugin of pytest for ``pinproof run`` on the model: an item judges a scenario on all machines.
+"""A pytest plugin for ``pinproof run`` on the model: an item judges a scenario on all machines.
 
-Judging a case of the model takes a millisecond. An item of pytest takes as long again, in the
-process that judges it, in the one that writes the results, and in each that collects it. So
-``pinproof run`` loads this where no user chose among the cases, and where the subject lives in the
-process that judges: one that dies with a program would take a scenario's other cases with it.
+Judging a case of the model takes a millisecond. A pytest item takes as long again, in the process
+that judges it, in the one that writes the results, and in each that collects it. ``pinproof run``
+loads this if the user did not choose among the cases, and if the subject is in the judging process:
+a program that dies would end the scenario's other cases, too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Together:
 
     @property
     def scenario(self) -> Scenario:
-        """Whose cases they are."""
+        """The scenario of the cases."""
         return self.cases[0].scenario
 
 
@@ -49,14 +49,14 @@ def together(cases: Iterable[Case]) -> list[Together]:
 
 
 def together_of(item: pytest.Item | None) -> Together | None:
-    """The cases of an item of this plugin; ``None`` of any other."""
+    """The cases of an item of this plugin; ``None`` for any other."""
     found = asked_of(item)
     return found if isinstance(found, Together) else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Judge all of them. The item fails where one did, and each has its result."""
+    """Judge all cases of the item; each has its result. The item fails if a case failed."""
     found = together_of(pyfuncitem)
     if found is None:
         return None
@@ -71,22 +71,22 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 class LastFailed:
-    """In the process that writes the results: ``--lf`` of a later run means the cases that failed
-    in this one, whose items that run makes one by one."""
+    """In the process that writes the results: lets ``--lf`` of a later run, which has an item for
+    each case, select the cases that failed in this run."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._failed: dict[str, bool] = {}
 
     def pytest_pinproof_result(self, result: Result, standing: Standing) -> None:
-        """Remember a case that failed."""
+        """Note a case that failed."""
         if standing in _RED:
             case = f"{result.scenario}@{result.machine.name}"
             self._failed[f"test_scenarios.py::test_scenario[{case}]"] = True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self) -> object:
-        """Write them in place of the items, after pytest has written those."""
+        """Replace the failed items in pytest's cache by the failed cases."""
         answer = yield
         cache = self._config.cache
         if cache is not None:
@@ -97,6 +97,6 @@ class LastFailed:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Workers keep no books."""
+    """Register :class:`LastFailed`, except in a worker."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(LastFailed(config))

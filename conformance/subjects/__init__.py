@@ -1,4 +1,4 @@
-"""The subjects that come with pinproof, and how a short string becomes one.
+"""The subjects that come with pinproof, opened by their names.
 
 ``SCHEME:REST`` names a subject; ``reference`` has no rest. Further schemes arrive through the
 entry point group ``pinproof.subjects``: a function of the rest and a progress callback.
@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from conformance.extras import missing
 from conformance.subject import Subject, SubjectUsageError
 
-#: Gets, in words, what a subject is busy with while it is made ready.
+#: Gets lines of progress while a subject is made ready.
 Progress: TypeAlias = Callable[[str], None]
 Maker: TypeAlias = Callable[[str, Progress], Subject]
 
@@ -55,11 +55,10 @@ _BUILT_IN: Final[dict[str, Maker]] = {
 
 
 def open_subject(name: str, *, progress: Progress = lambda stage: None) -> Subject:
-    """The subject of this name, made ready (a kubelet's release is built if it must be).
+    """The subject of this name, made ready. A kubelet's release is built if it is not in the cache.
 
-    Raises :class:`SubjectUsageError` for a name that means nothing and for a subject whose extra
-    is not installed, and
-    :class:`conformance.subject.SubjectSetupError` where it cannot be made ready.
+    Raises :class:`SubjectUsageError` for an unknown name and for a subject whose extra is not
+    installed, and :class:`conformance.subject.SubjectSetupError` if it cannot be made ready.
     """
     scheme, _, rest = name.partition(":")
     try:

@@ -1,8 +1,7 @@
-"""Processor time of a program under test: whether it did nothing, or was not let do anything.
+"""Processor time of a program under test: whether it did nothing, or had no processor.
 
-What belongs here: what Linux counts for a process and everything that it started. What never does:
-what follows from it. Source: Linux, ``Documentation/scheduler/sched-stats.rst``,
-``/proc/PID/schedstat``.
+What belongs here: what Linux counts for a process and its descendants. What never does: judging a
+program by it. Source: Linux, ``Documentation/scheduler/sched-stats.rst``, ``/proc/PID/schedstat``.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Final
 
 __all__ = ["ProcessorTime", "processor_time"]
 
-#: Less than this share of a deadline is too little processor time to judge a program by. A kubelet
-#: at rest that is looked at uses 1/20, and one that starts 0.6 s in all.
+#: Less than this share of a deadline is too little processor time to judge a program. An idle
+#: kubelet that is asked for its pods uses 1/20, and a start takes 0.6 s in all.
 _TOO_LITTLE: Final = 1 / 50
 
 
@@ -31,17 +30,17 @@ class ProcessorTime:
         return ProcessorTime(self.used - before.used, self.waited - before.waited)
 
     def is_starved(self, seconds: float) -> bool:
-        """Whether so little came in ``seconds`` because others had the processors."""
+        """Whether a program could do so little in ``seconds`` because others had the processors."""
         return self.used < seconds * _TOO_LITTLE and self.waited > seconds / 2
 
     def is_hindered(self, seconds: float) -> bool:
-        """Whether it may still be at work after ``seconds``: it has not had a processor for as long
-        as that, and was ready for one for more than half of the time while others had them."""
+        """Whether a program may still be at work after ``seconds``: it had a processor for less
+        than that, and waited for one for more than half of the time."""
         return self.used < seconds and self.waited > seconds / 2
 
 
 def processor_time(pid: int) -> ProcessorTime:
-    """Of the process and all its descendants until now; of those that are gone, nothing."""
+    """The time of the process and all its living descendants until now."""
     used = waited = 0
     for thread in _threads(pid):
         try:

@@ -1,4 +1,4 @@
-"""The model as a subject: what the suite says of the reference itself, and of its miniatures."""
+"""The model as a subject: the reference itself, or a miniature."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reference.steps import KubeletConfig, Step
 from reference.view import View
 from topologies import Machine
 
-#: Makes a node of the model; a miniature makes a wrong one.
+#: Makes a node of the model; that of a miniature makes one with a fault.
 NodeMaker = Callable[[Callable[[str], Mapping[str, str]], str, KubeletConfig, str], Node]
 
 
@@ -31,21 +31,21 @@ def right_node(
 
 
 class ModelNode:
-    """A node of the model. Its view is always settled, so nothing is waited for."""
+    """A node of the model. Its view is always settled, so there are no waits."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
     def do(self, step: Step) -> None:
-        """Carry the step out; a step that the model refuses is lost, not wrong."""
+        """Do the step. Raises :class:`SubjectLostError` for one that the model refuses."""
         try:
             self._node.do(step)
         except (IllegalStep, NotModelled) as error:
             raise SubjectLostError(f"the model cannot take this step: {error}") from error
 
     def hand_over(self, make: NodeMaker, release: str) -> None:
-        """Go on with the kubelet that ``make`` makes. Raises :class:`SubjectLostError` while one
-        runs, and where the model does not know."""
+        """Continue with the kubelet that ``make`` makes. Raises :class:`SubjectLostError` if a
+        kubelet runs, or if the model does not know."""
         try:
             self._node = self._node.handed_over(
                 lambda trees, machine, config: make(trees, machine, config, release)
@@ -57,7 +57,7 @@ class ModelNode:
         return self._node.view()
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
-        """The settled view, satisfying or not: it would not change."""
+        """The view, which does not change without a step."""
         return self._node.view()
 
     def evidence(self) -> str:
@@ -69,8 +69,8 @@ class ModelNode:
 
 
 class ReferenceSubject:
-    """The model of one release, or a variant of it. ``capabilities``: of the newest release, and of
-    each that it is made of, what its model can show."""
+    """The model of one release, or a variant of it. ``capabilities`` are those of the newest
+    release; an instance has what the model of its own release can show."""
 
     capabilities = frozenset(Capability) - OF_REAL_NODES
 
@@ -83,14 +83,14 @@ class ReferenceSubject:
         self._make = make
 
     def of(self, release: str) -> ReferenceSubject:
-        """The same of another release, which may have overrides."""
+        """The same subject of another release, which may have overrides."""
         return ReferenceSubject(self.info.name, release=release, make=self._make)
 
     def node(
         self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
     ) -> ModelNode:
-        made = self._make(lambda name: machines(name).tree, machine.name, config, self.info.release)
-        return ModelNode(made)
+        node = self._make(lambda name: machines(name).tree, machine.name, config, self.info.release)
+        return ModelNode(node)
 
     def take_over(self, node: NodeUnderTest) -> None:
         if not isinstance(node, ModelNode):
@@ -98,7 +98,7 @@ class ReferenceSubject:
         node.hand_over(self._make, self.info.release)
 
     def kept_files(self, node: NodeUnderTest) -> dict[str, str]:
-        """See :class:`conformance.subject.TakesOver`. The model has the CPU manager's alone."""
+        """See :class:`conformance.subject.TakesOver`. The model has only the CPU manager's file."""
         text = node.view().state_file
         return {} if text is None else {STATE: text}
 

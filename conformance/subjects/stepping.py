@@ -1,4 +1,4 @@
-"""What the nodes of different subjects have in common: one method for each kind of step."""
+"""The common part of nodes of different subjects: a method for each kind of step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topologies import Machine
 
 class SteppedNode(ABC):
     """A node whose kubelet has this ``config`` from its next start on. ``machines`` finds the
-    machine that a reboot names. All methods raise :class:`SubjectLostError` where they fail."""
+    machine that a reboot names. All methods raise :class:`SubjectLostError` if they fail."""
 
     def __init__(self, config: KubeletConfig, machines: Callable[[str], Machine]) -> None:
         self._config = config
@@ -74,15 +74,15 @@ class SteppedNode(ABC):
 
     @abstractmethod
     def _start(self) -> None:
-        """Start a kubelet where none runs."""
+        """Start a kubelet if none runs."""
 
     @abstractmethod
     def _stop(self, kill: bool) -> None:
-        """Stop the kubelet where one runs."""
+        """Stop the kubelet if one runs."""
 
     @abstractmethod
     def _reboot(self, machine: Machine | None) -> None:
-        """Have no containers left; boot as this machine, if any."""
+        """End all containers, and boot as ``machine``, if it is given."""
 
     @abstractmethod
     def _apply(self, pod: Pod) -> None:
@@ -90,9 +90,9 @@ class SteppedNode(ABC):
 
     @abstractmethod
     def _delete(self, name: str, force: bool, *, rounds: bool = True) -> None:
-        """Remove the pod's manifest where there is one; by force: with its containers. Without
-        ``rounds`` no reconcile round is gone through; where these come by themselves, nobody waits
-        for one."""
+        """Remove the pod's manifest if there is one; with ``force``, its containers, too. Without
+        ``rounds`` no reconcile round is gone through; a kubelet with rounds of its own is not
+        waited for."""
 
     @abstractmethod
     def _set_state(self, text: str | None) -> None:
@@ -100,11 +100,11 @@ class SteppedNode(ABC):
 
     @abstractmethod
     def _tamper(self, name: str, container: str, cpus: CPUSet) -> bool:
-        """Change a running container's cpuset; whether there is one."""
+        """Change a running container's cpuset; returns whether there is one."""
 
     @abstractmethod
     def _kill_container(self, name: str, container: str, exit_code: int) -> bool:
-        """End a running container with this exit code; whether there is one."""
+        """End a running container with this exit code; returns whether there is one."""
 
     @abstractmethod
     def _await_reconcile(self) -> None:

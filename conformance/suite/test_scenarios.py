@@ -10,8 +10,8 @@ from conformance.known import Standing
 
 @pytest.mark.pinproof
 def test_scenario(pin_judgement: Judgement) -> None:
-    """The verdict, as pytest has it: ``unknown`` is a failure too, and so is a known failure that
-    passes."""
+    """The verdict as pytest's outcome. ``unknown`` is a failure, too, and so is a listed known
+    failure that passes."""
     result = pin_judgement.result
     entry = pin_judgement.known.entry(result)
     match pin_judgement.known.standing(result):

@@ -1,4 +1,4 @@
-"""The model of the kubelet that is on the node, beside it."""
+"""The model of the kubelet that is on the node."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from reference.view import View
 
 #: The promises alone judge.
 _NO_MODEL: Final = "the promises alone"
-#: A rule that was broken, who says so, and where it shows.
+#: A rule that was broken, its source or model, and the differences.
 Found: TypeAlias = tuple[str, str, tuple[Difference, ...]]
 
 
 class Model:
-    """The model of the kubelet that is on the node, as long as it can tell
-    (:class:`conformance.oracle.Oracle`). ``notes`` say why it cannot any more, as does
-    ``silent``."""
+    """The model of the kubelet that is on the node, as long as it knows
+    (:class:`conformance.oracle.Oracle`). ``notes`` and ``silent`` say why it no longer knows."""
 
     def __init__(self, plan: Plan, info: SubjectInfo) -> None:
         self.notes: list[str] = []
@@ -43,7 +42,7 @@ class Model:
             self.silence(str(error))
 
     def silence(self, why: str) -> None:
-        """From now on it does not know."""
+        """Use the model no more, for this reason."""
         if self._oracle is not None or not self.notes:
             self.notes.append(f"from here on {_NO_MODEL} judge: {why}")
             self.silent = self.silent or why
@@ -52,8 +51,8 @@ class Model:
     def unlike(
         self, step: Step, differing: Sequence[Difference], kubelet: SubjectInfo
     ) -> list[Found]:
-        """What differs after a step, as it is told. A node that differs from the model is not
-        compared with it any more."""
+        """The broken rule for what differs after a step, if anything does. A node that differs from
+        the model is not compared with it any more."""
         if not differing:
             return []
         self.silence(f"{kubelet.name} differs from {self.name}")

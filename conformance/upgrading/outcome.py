@@ -1,4 +1,4 @@
-"""What came of a rehearsal: the stages, what became of pods, and what was broken."""
+"""The result of a rehearsal: the stages, the effects on pods, and broken promises."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from topologies import Machine
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The texts of a file that kubelets keep for one another: as it was ``found`` by the kubelet of
-    a stage, once that had ``started``, and as it was ``left``; ``None`` where it was not there."""
+    """The texts of a file that kubelets keep for the next one: as the kubelet of a stage ``found``
+    it, after it had ``started``, and as it ``left`` it; ``None`` if there was no file."""
 
     found: str | None = None
     started: str | None = None
@@ -28,10 +28,9 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The node at a moment that a user would look at it: a kubelet runs, and was given its pods, or
-    it gave up. ``leg``: ``None`` before the upgrade. ``files``: by name
-    (:data:`conformance.kept_files.FILES`). ``restarted``: the containers (pod and container) of the
-    stage before that were ended and started again."""
+    """The node when a kubelet runs with its pods, or has given up. ``leg``: ``None`` before the
+    upgrade. ``files``: by name (:data:`conformance.kept_files.FILES`). ``restarted``: the
+    containers (pod and container) of the stage before that were ended and started again."""
 
     title: str
     kubelet: SubjectInfo
@@ -45,11 +44,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What became of the pods where a kubelet started on another machine, or with another
-    configuration, than the one before it, or where it did not start. ``ended``: the pods that held
-    CPUs and do not run any more, each with the kubelet's reason (``""``: the kubelet does not run).
-    ``refusal``: why the kubelet did not start over the state file (``""``: it did); ``recovered``:
-    whether it started once that file was removed, and ``moved``: pods that hold other CPUs then."""
+    """The effect on pods of a kubelet that started on another machine or with another configuration
+    than the one before it, or that did not start. ``ended``: the pods that held CPUs and no longer
+    run, each with the kubelet's reason (``""`` if the kubelet does not run). ``refusal``: why the
+    kubelet did not start over the state file (``""`` if it did). ``recovered``: whether it started
+    without that file; ``moved``: pods that then hold other CPUs."""
 
     kubelet: SubjectInfo
     leg: Leg
@@ -61,8 +60,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """What was broken after a step, with which ``kubelet``, on which ``leg``. ``witness``: who says
-    so, a page or a model."""
+    """A rule that was broken after a step, with its ``kubelet`` and ``leg``. ``witness``: the page
+    or the model that says so."""
 
     step: str
     kubelet: SubjectInfo
@@ -74,14 +73,13 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """What came of a rehearsal. ``notes``: what a person should know of it. ``turns``: one for each
-    leg where the machine or the configuration changes; else one where a kubelet did not start.
-    ``killed``: the file at whose rename the new kubelet was killed (``""``: it was not).
-    ``broken_before``: the rules that the old kubelet breaks by itself. ``unlike_file``: in what the
-    node differs from the plan's state file, which is expected, once the old kubelet has started.
-    ``silent``: why the models did not judge to the end (``""``: they did). ``drained``: on which
-    legs something is broken although every pod is deleted before a kubelet goes (``None``: that was
-    not rehearsed)."""
+    """The result of a rehearsal. ``notes``: remarks for a person. ``turns``: one for each leg if
+    the machine or the configuration changes; else one for a kubelet that did not start. ``killed``:
+    the file at whose rename the new kubelet was killed (``""`` if it was not). ``broken_before``:
+    the rules that the old kubelet breaks without an upgrade. ``unlike_file``: differences between
+    the plan's state file (expected) and the node after the old kubelet's start. ``silent``: why the
+    models did not judge to the end (``""`` if they did). ``drained``: the legs on which a rule is
+    broken even if every pod is deleted first (``None`` if that was not rehearsed)."""
 
     stages: tuple[Stage, ...]
     broken: tuple[Broken, ...]
@@ -99,13 +97,13 @@ class Rehearsed:
 
     @property
     def harmed_legs(self) -> tuple[Leg, ...]:
-        """On which legs a promise is broken, or pods that held CPUs would be ended."""
+        """The legs on which a promise is broken, or pods that held CPUs are ended."""
         ended = [one.leg for one in self.turns if one.ended]
         return tuple(leg for leg in Leg if leg in (*self.broken_legs, *ended))
 
     @property
     def unrehearsed(self) -> tuple[str, ...]:
-        """The pods that did not run before the upgrade, of which nothing can be said."""
+        """The pods that did not run before the upgrade, and so were not judged."""
         first = self.stages[0].view
         return tuple(name for name in first.pods if not runs(first, name))
 
@@ -116,8 +114,8 @@ class Rehearsed:
 
     @property
     def status(self) -> ExitStatus:
-        """Where no container was pinned, none could lose its CPUs; and what is kept of another node
-        than the state file's says nothing of that."""
+        """The exit status. There is no verdict if no container was pinned, since none could lose
+        its CPUs, or if the node differed from the plan's state file."""
         if self.broken or any(turn.ended for turn in self.turns):
             return ExitStatus.NOT_CONFORMANT
         tells = self.pinned and not self.unlike_file

@@ -1,4 +1,4 @@
-"""What is rehearsed: the parts of the way, how a kubelet goes, and the plan."""
+"""What is rehearsed: the legs, how a kubelet ends before the next one, and the plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topologies import Machine
 
 
 class Leg(Enum):
-    """A part of the way, in words that can be the subject of a sentence."""
+    """A part of a rehearsal, in words that can be the subject of a sentence."""
 
     THERE = "the upgrade"
     BACK = "the way back"
@@ -25,8 +25,8 @@ class Leg(Enum):
 
 
 class Going(Enum):
-    """How a kubelet goes, before another one starts: it is stopped, it is killed (SIGKILL), the
-    machine boots again, so that no container goes on, or every pod is deleted first and comes again
+    """How a kubelet ends before another one starts: it is stopped, it is killed (SIGKILL), the
+    machine boots again, which ends all containers, or every pod is deleted first and applied again
     afterwards."""
 
     STOP = "stop"
@@ -36,7 +36,7 @@ class Going(Enum):
 
 
 class Killed(NamedTuple):
-    """A kubelet is killed at the ``number``-th rename of a file of its own: just before it, or just
+    """A kubelet is killed at the ``number``-th rename of one of its files: just before it, or just
     ``after`` it."""
 
     number: int
@@ -49,17 +49,16 @@ class Killed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is rehearsed: a machine, a configuration, ``pods`` that the old kubelet is given, and
-    those of ``later``, of which each further kubelet is given the next, as far as there is one.
-    ``gone`` are those that are deleted before the upgrade. ``state``: the text of a state file over
-    which the old kubelet starts first (``None``: none); ``known`` are the pods that run by then,
-    and ``files`` what the other managers keep beside it (:data:`conformance.kept_files.FILES`).
-    ``renewed`` are those of ``known`` that are static pods without a uid in their manifest: a
-    kubelet of another release gives them another one.
-    ``going``: how each kubelet goes. ``killed``: where the new kubelet is killed as it starts for
-    the first time and is given a pod more; it is started again then. ``emptied``: on which leg the
-    state file is removed before the kubelet starts. ``to_machine`` and ``to_config``: what the new
-    kubelet has instead (``None``: the same)."""
+    """What is rehearsed: a machine, a configuration, ``pods`` that are applied to the old kubelet,
+    and ``later``, of which one is applied to each later kubelet. ``gone`` are those that are
+    deleted before the upgrade. ``state``: the text of a state file over which the old kubelet first
+    starts (``None`` without one); ``known`` are the pods that run then, and ``files`` those of
+    other managers beside it (:data:`conformance.kept_files.FILES`). ``renewed`` are those of
+    ``known`` that are static pods without a uid in their manifest: a kubelet of another release
+    gives them another one. ``going``: how each kubelet ends. ``killed``: where the new kubelet is
+    killed at its first start or with one more pod, before it is started again. ``emptied``: the leg
+    on which the state file is removed before the kubelet starts. ``to_machine`` and ``to_config``:
+    those of the new kubelet (``None``: the same)."""
 
     machine: Machine
     config: KubeletConfig
@@ -77,8 +76,7 @@ class Plan:
     to_config: KubeletConfig | None = None
 
     def __post_init__(self) -> None:
-        """A node knows a machine by its name. Raises :class:`SubjectUsageError` where two machines
-        have the same."""
+        """Raises :class:`SubjectUsageError` if two machines have the same name."""
         other = self.to_machine
         if other and other.name == self.machine.name and other.digest != self.machine.digest:
             raise SubjectUsageError(f"both machines are called {other.name}: rename one of them")
@@ -95,15 +93,15 @@ class Plan:
 
     @property
     def stays_up(self) -> bool:
-        """Whether containers may go on all the way."""
+        """Whether containers may keep running in the whole rehearsal."""
         return not self.reboots and self.going is not Going.DRAIN
 
     def named(self, name: str) -> Machine:
-        """The machine of this name: one of the plan's own, which may be a file's, or any other."""
+        """The machine of this name: one of the plan's, which may be from a file, or any other."""
         own = (one for one in (self.machine, self.to_machine) if one and one.name == name)
         return next(own, None) or topologies.machine(name)
 
     @property
     def every_pod(self) -> tuple[Pod, ...]:
-        """Those that stay, in the order in which they come."""
+        """The pods that are not deleted, in the order in which they are applied."""
         return (*self.known, *(one for one in self.pods if one.name not in self.gone), *self.later)

@@ -1,4 +1,4 @@
-"""Two looks at a node: which pods ended, hold other CPUs, or were started again between them."""
+"""Compares two views: which pods ended, hold other CPUs, or were restarted between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from reference.view import Phase, View
 
 
 def _holding(view: View) -> dict[str, dict[str, CPUSet]]:
-    """The pods that run and hold CPUs."""
     return {
         pod: dict(held)
         for pod, held in view.assignments.items()
@@ -21,12 +20,12 @@ def _holding(view: View) -> dict[str, dict[str, CPUSet]]:
 
 
 def runs(view: View, pod: str) -> bool:
-    """Whether the kubelet says that the pod runs."""
+    """Whether the pod runs by the kubelet's status."""
     return pod in view.pods and view.pods[pod].phase is Phase.RUNNING
 
 
 def ended(before: View, after: View) -> dict[str, str]:
-    """The pods that held CPUs and do not run any more, each with the kubelet's reason (``""``: the
+    """The pods that held CPUs and no longer run, each with the kubelet's reason (``""`` if the
     kubelet does not run)."""
     if not after.running or after.hangs:
         return dict.fromkeys(_holding(before), "")
@@ -41,14 +40,14 @@ def moved(before: View, after: View) -> tuple[str, ...]:
 
 
 def started_again(before: View, after: View) -> Iterator[Violation]:
-    """Containers that did not go on, though others have taken their places."""
+    """The violations of containers that were ended and started again."""
     for pod, container in restarted(before, after):
         what, seen = f"container {pod}/{container}", "was ended, and started again"
         yield Violation.of(GOES_ON, what, "goes on running", seen)
 
 
 def restarted(before: View, after: View) -> tuple[tuple[str, str], ...]:
-    """The containers of both that are not the same any more."""
+    """The containers in both views that have another id in the second."""
     return tuple(
         (pod, container)
         for pod, container, asked in each(before.asked)

@@ -102,11 +102,12 @@ class Rehearsal:
         return Rehearsed(*found, self._killed_at, before, unlike, silent)
 
     def _turned(self, view: View, kubelet: Subject, title: str, later: Pod | None) -> View:
-        """The node once this kubelet runs in place of the other, if it can, and has been given one
-        pod more."""
+        """Start this kubelet in place of the other, and apply one more pod. Returns the view after
+        that."""
         before = view
         view = self._replaced(view, kubelet)
-        turn = Turn(self._kubelet, self._leg_taken, ended(before, view))
+        assert self._leg is not None
+        turn = Turn(self._kubelet, self._leg, ended(before, view))
         if self._plan.changes and not view.running:
             self._see(title, view)
             turn = replace(turn, refusal=view.error)
@@ -116,26 +117,16 @@ class Rehearsal:
         if self._plan.changes:
             self._turns.append(turn)
         if later and view.running and not view.hangs:
-            view = self._given(later)
+            view = self._take(Apply(later))
+            self._note_files()
         self._see(title, view)
         if later and view.running and not runs(view, later.name) and later.name in self._pods:
-            # At the next start it could take the CPUs of a pod that runs.
+            # At the next start it could get the CPUs of a running pod.
             view = self._take(Delete(later.name))
         return view
 
-    def _given(self, later: Pod) -> View:
-        view = self._take(Apply(later))
-        self._note_files()
-        return view
-
-    @property
-    def _leg_taken(self) -> Leg:
-        assert self._leg is not None
-        return self._leg
-
     def _recovered(self, refused: View) -> View:
-        """The node once the kubelet has been started without its state file. Where that is no help,
-        the file is put back."""
+        """Start the kubelet without its state file. If that does not help, put the file back."""
         booked = self._before
         self._forget()
         view = self._start()
@@ -145,12 +136,12 @@ class Rehearsal:
         return view
 
     def _forget(self) -> None:
-        """Remove the state file. What was booked is no promise any more."""
+        """Remove the state file. Pods need not keep their CPUs after that."""
         self._before = None
         self._take(RemoveState())
 
     def _begin(self) -> View:
-        """The node with the old kubelet and its pods. Raises :class:`SubjectSetupError`."""
+        """Start the old kubelet with its pods. Raises :class:`SubjectSetupError`."""
         before: list[Step] = [] if self._plan.state is None else [WriteState(self._plan.state)]
         before += map(Apply, self._plan.known)
         for step in before:
@@ -174,7 +165,7 @@ class Rehearsal:
         return view
 
     def _differences_from_file(self, view: View) -> Iterator[Difference]:
-        """In what a node whose kubelet has just started differs from the plan's state file."""
+        """The differences between the plan's state file and the view after the first start."""
         text, release = self._plan.state, self._kubelet.release
         if text is None:
             return
@@ -182,7 +173,7 @@ class Rehearsal:
         try:
             file = Checkpoint.loads(text, policy=policy, release=release, feature_gates=gates)
         except (CheckpointError, NotModelled):
-            # A kubelet that starts all the same reads it in another way.
+            # The kubelet has started, so it reads the file in another way.
             yield Difference(what=STATE, expected="(no model reads it)", seen="(the kubelet runs)")
             return
         named = {pod.uid: pod.name for pod in self._plan.known}
@@ -193,7 +184,7 @@ class Rehearsal:
             yield cpu_difference("shared pool", file.default_cpuset, view.shared_pool)
 
     def _replaced(self, view: View, kubelet: Subject) -> View:
-        """The node once this kubelet has been started in place of the other."""
+        """Start this kubelet in place of the other."""
         drained = self._drained(view)
         if view.running:
             self._take(Stop(kill=self._plan.going is Going.KILL))
@@ -202,7 +193,7 @@ class Rehearsal:
             other = self._plan.to_machine or self._machine
             self._machine = self._plan.machine if back else other
             self._take(Reboot(self._machine.name if self._plan.to_machine else ""))
-            if self._before is not None:  # pods are to run again, on whichever CPUs
+            if self._before is not None:  # pods have to run again, on any CPUs
                 self._before = replace(self._before, cpusets={}, asked={})
         self._hand_over(kubelet, back=back)
         if self._plan.emptied is self._leg:
@@ -212,20 +203,20 @@ class Rehearsal:
             self._kill_on_the_way(self._plan.killed, next(iter(self._plan.later), None))
         before, view = self._before, self._start()
         if before is not None and restarted(before, view):
-            self._node.do(AwaitReconcile())  # it has forgotten the containers that are gone by then
+            self._node.do(AwaitReconcile())  # then it has removed the ended containers
             view = self._before = self._node.settle(lambda view: True)
         for pod in drained if view.running and not view.hangs else ():
             view = self._take(Apply(self._with_its_uid(pod)))
         return view
 
     def _renew_uids(self) -> None:
-        """Give static pods the uids that the kubelet, which is down, has for them."""
+        """Give static pods the uids of the next kubelet; the kubelet is down."""
         for pod in [pod for pod in self._pods.values() if self._with_its_uid(pod) != pod]:
             self._take(Delete(pod.name))
             self._take(Apply(self._with_its_uid(pod)))
 
     def _with_its_uid(self, pod: Pod) -> Pod:
-        """A pod as the kubelet knows it: a static one may have another uid for each release."""
+        """The pod with its uid in the kubelet: that of a static pod may differ by release."""
         same = minor_of(self._old.info.release) == minor_of(self._new.info.release)
         if same or pod.name not in self._plan.renewed:
             return pod
@@ -233,8 +224,8 @@ class Rehearsal:
         return own if self._leg is Leg.BACK else replace(own, uid=f"{own.uid}-renewed")
 
     def _hand_over(self, kubelet: Subject, *, back: bool) -> None:
-        """The next kubelet to start is this one. Where the configuration changes as well, it is one
-        that both know meanwhile."""
+        """Use this kubelet from the next start on. If the configuration changes, too, the two
+        kubelets share one without gates and options for the moment."""
         if self._plan.to_config is not None:
             self._config = self._plan.config if back else self._plan.to_config
             self._take(Configure(replace(self._config, feature_gates={}, policy_options={})))
@@ -243,14 +234,14 @@ class Rehearsal:
         self._kubelet, self._takes_over = kubelet.info, kubelet
         self._model.hand_over(kubelet.info.release)
         self._comparison.begin(self._model)
-        if self._plan.to_config is not None:  # what is wrong by now shows when it starts
+        if self._plan.to_config is not None:  # faults of it show at the start
             self._node.do(Configure(self._config))
             self._model.after(Configure(self._config))
 
     def _kill_on_the_way(self, at: Killed, later: Pod | None) -> None:
-        """Let the kubelet start, be given one pod more and be killed meanwhile; the pod is gone by
-        its next start. No model knows what was written by then. A kubelet that makes fewer renames
-        is stopped."""
+        """Start the kubelet, apply one more pod, and let it be killed in that time; the pod is
+        deleted before its next start. No model knows which files were written. A kubelet that makes
+        fewer renames is stopped."""
         node, can = self._node, Capability.RENAMES
         if can not in self._can or not isinstance(node, NamesKilledRename):
             raise SubjectUsageError(f"{self._kubelet.name} cannot {can.value}")
@@ -269,7 +260,7 @@ class Rehearsal:
             self._model.silence(f"{self._kubelet.name} was killed before it was done")
 
     def _settled(self, pods: Sequence[str]) -> View:
-        """Once the kubelet has ended, or has decided about these pods."""
+        """The view when the kubelet has ended, or has admitted or rejected these pods."""
 
         def is_decided(view: View, name: str) -> bool:
             return name in view.pods and view.pods[name].phase is not Phase.PENDING
@@ -279,7 +270,7 @@ class Rehearsal:
         )
 
     def _drained(self, view: View) -> list[Pod]:
-        """The pods that are deleted before the kubelet goes, in the order in which they came."""
+        """Delete the pods, if the plan says so; returns them in the order of their applying."""
         is_drained = self._plan.going is Going.DRAIN and view.running and not view.hangs
         pods = list(self._pods.values()) if is_drained else []
         for pod in pods:
@@ -308,8 +299,8 @@ class Rehearsal:
         return self._takes_over.kept_files(self._node)
 
     def _see(self, title: str, view: View) -> None:
-        again = restarted(self._stages[-1].view, view) if self._stages else ()
-        where = (self._machine, self._config, self._leg, self._files, again)
+        restarts = restarted(self._stages[-1].view, view) if self._stages else ()
+        where = (self._machine, self._config, self._leg, self._files, restarts)
         self._stages.append(Stage(title, self._kubelet, view, *where))
 
     def _take(self, step: Step) -> View:
@@ -326,40 +317,40 @@ class Rehearsal:
         return seen
 
     def _with_restarted(self, expected: View | None, seen: View) -> View:
-        """The node once the containers are started again that are by the model: they run until the
-        kubelet comes to them."""
+        """The view when the containers that the model restarts were restarted: they run until the
+        kubelet syncs their pods."""
         before = self._before
         if before is None or expected is None or self._expected is None:
             return seen
-        again = set(restarted(self._expected, expected))
-        if again <= set(restarted(before, seen)):
+        wanted = set(restarted(self._expected, expected))
+        if wanted <= set(restarted(before, seen)):
             return seen
         ran = [pod for pod in seen.pods if runs(seen, pod)]
         return self._node.settle(
             lambda view: (
-                again <= set(restarted(before, view)) and all(runs(view, pod) for pod in ran)
+                wanted <= set(restarted(before, view)) and all(runs(view, pod) for pod in ran)
             )
         )
 
     def _judge(self, step: Step, expected: View | None, seen: View) -> None:
         situation, before = self._situation(), self._before
-        found = violations(seen, situation) + broken_in_step(before, step, seen, situation)
+        broken = violations(seen, situation) + broken_in_step(before, step, seen, situation)
         if isinstance(step, Start) and before is not None:
-            found += started_again(before, seen)
-        found = [one for one in found if promise_of(one.rule).is_made_for(self._kubelet.release)]
-        if self._plan.changes and isinstance(step, Start):  # whom that ends is told by the turn
-            found = [one for one in found if one.rule not in GOING_ON]
-        fresh = found if isinstance(step, Start) else [x for x in found if x not in self._last]
-        self._last = found
-        fresh = [one for one in fresh if one.rule not in self._broken_before]
+            broken += started_again(before, seen)
+        broken = [one for one in broken if promise_of(one.rule).is_made_for(self._kubelet.release)]
+        if self._plan.changes and isinstance(step, Start):  # the turn names ended pods
+            broken = [one for one in broken if one.rule not in GOING_ON]
+        new = broken if isinstance(step, Start) else [x for x in broken if x not in self._last]
+        self._last = broken
+        new = [one for one in new if one.rule not in self._broken_before]
         differing = [] if expected is None else differences(expected, seen, self._can)
         unlike = self._model.unlike(step, differing, self._kubelet)
-        wrong = list(_by_rule(fresh)) or unlike
+        wrong = list(_by_rule(new)) or unlike
         if self._leg is not None:
             where = (step.sentence, self._kubelet, self._leg)
             self._broken += [Broken(*where, *one) for one in wrong]
             return
-        self._broken_before |= {one.rule for one in fresh}
+        self._broken_before |= {one.rule for one in new}
         self._notes += [f"broken before the upgrade as well: {rule}" for rule, _, _ in wrong]
 
     def _situation(self) -> Situation:
@@ -384,7 +375,7 @@ def _version(subject: Subject) -> str:
 
 
 def _by_rule(found: Iterable[Violation]) -> Iterator[Found]:
-    """Each broken promise once: its sentence, where it is made, and all differences."""
+    """Each broken promise once: its sentence, its source, and all differences."""
     by_rule: dict[str, list[Difference]] = {}
     for one in found:
         rows = by_rule.setdefault(one.rule, [])

@@ -1,4 +1,4 @@
-"""A rehearsal, and those that are done once more because of what it shows."""
+"""A rehearsal, and further ones that its result asks for."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from reference.view import View
 def rehearse(
     old: Subject, new: Subject, plan: Plan, *, say: Callable[[str], None] = lambda stage: None
 ) -> Rehearsed:
-    """Upgrade a node from ``old`` to ``new``, take it back, and upgrade it again. ``say`` gets how
-    far it is.
+    """Upgrade a node from ``old`` to ``new``, downgrade it, and upgrade it repeated. ``say`` gets
+    lines of progress.
 
-    Raises :class:`SubjectUsageError` where the new one cannot go on on a node of the old one,
-    :class:`SubjectSetupError` where the old one does not start, and :class:`SubjectLostError`.
+    Raises :class:`SubjectUsageError` if the new one cannot continue on a node of the old one,
+    :class:`SubjectSetupError` if the old one does not start, and :class:`SubjectLostError`.
     """
     for one in (old, new):
         if not isinstance(one, TakesOver):
             raise SubjectUsageError(f"{one.info.name} cannot take over from another kubelet")
-    found = _rehearsed(old, new, plan, say)
-    refused = next((one for one in found.stages if one.leg and one.view.error), None)
+    result = _rehearsed(old, new, plan, say)
+    refused = next((one for one in result.stages if one.leg and one.view.error), None)
     if refused is None or refused.leg is None or plan.changes:
-        return found
+        return result
     leg = refused.leg
     try:
-        again = _rehearsed(old, new, replace(plan, emptied=leg, killed=None), say)
-    except SubjectLostError:  # what was found stays
-        return found
-    before, after = _around(again, leg)
+        repeated = _rehearsed(old, new, replace(plan, emptied=leg, killed=None), say)
+    except SubjectLostError:  # the first result stays
+        return result
+    before, after = _around(repeated, leg)
     elsewhere = moved(before, after) if after.running else ()
     turn = Turn(refused.kubelet, leg, {}, refused.view.error, after.running, elsewhere)
-    return replace(found, turns=(turn,))
+    return replace(result, turns=(turn,))
 
 
 def with_drained(
@@ -51,12 +51,12 @@ def with_drained(
     *,
     say: Callable[[str], None] = lambda stage: None,
 ) -> Rehearsed:
-    """The same, and whether it helps to delete every pod first, where something is broken while
-    pods run. Raises what :func:`rehearse` raises."""
+    """The result, with whether it helps to delete every pod first, if a promise was broken while
+    pods ran. Raises what :func:`rehearse` raises."""
     if not found.harmed_legs or not plan.stays_up:
         return found
-    again = _rehearsed(old, new, replace(plan, going=Going.DRAIN, killed=None), say)
-    return replace(found, drained=again.harmed_legs)
+    repeated = _rehearsed(old, new, replace(plan, going=Going.DRAIN, killed=None), say)
+    return replace(found, drained=repeated.harmed_legs)
 
 
 def _rehearsed(old: Subject, new: Subject, plan: Plan, say: Callable[[str], None]) -> Rehearsed:
@@ -74,7 +74,7 @@ def _rehearsed(old: Subject, new: Subject, plan: Plan, say: Callable[[str], None
 
 
 def _around(found: Rehearsed, leg: Leg) -> tuple[View, View]:
-    """The node before a leg, and at its end."""
+    """The views before a leg and at its end."""
     at = next(number for number, one in enumerate(found.stages) if one.leg is leg)
     return found.stages[at - 1].view, found.stages[at].view
 
@@ -82,9 +82,9 @@ def _around(found: Rehearsed, leg: Leg) -> tuple[View, View]:
 def rehearse_killed(
     old: Subject, new: Subject, plan: Plan, *, say: Callable[[str], None] = lambda stage: None
 ) -> Iterator[tuple[str, Rehearsed]]:
-    """The same, with the new kubelet killed at each rename that it makes as it starts and is given
-    a pod more: where that was, with the file, and what came of it. Raises what :func:`rehearse`
-    raises, and :class:`SubjectUsageError` where a kubelet cannot be killed there."""
+    """Rehearse with the new kubelet killed at each rename that it makes at its start and for one
+    more pod. Yields where it was killed, with the file, and the result. Raises as :func:`rehearse`,
+    and :class:`SubjectUsageError` if a kubelet cannot be killed so."""
     for killed in (Killed(number, after) for number in count(1) for after in (False, True)):
         say(f"{new.info.name} is killed {killed}")
         found = rehearse(old, new, replace(plan, killed=killed), say=say)

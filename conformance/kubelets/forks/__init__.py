@@ -1,5 +1,5 @@
-"""Kubelets that are no release: of a source tree, of a module with replacements, of a release with
-patches. What a fork changes in the CPU manager never belongs here."""
+"""Kubelets of forks: of a source tree, of a module with replacements, of a release with patches.
+What a fork changes in the CPU manager never belongs here."""
 
 from conformance.kubelets.forks.module import Module
 from conformance.kubelets.forks.patched import Patched

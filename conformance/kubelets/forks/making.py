@@ -17,40 +17,40 @@ from conformance.progress import Builder
 from conformance.subject import SubjectUsageError, usable
 
 PROGRAM: Final = "kubelet"
-#: Where a tree has the modules that are published beside ``k8s.io/kubernetes``.
+#: The folder of a tree with the modules that are published beside ``k8s.io/kubernetes``.
 STAGING: Final = "staging/src/"
-#: What no program of a source tree is made of.
+#: Folders of a source tree that no program is built from.
 _NOT_BUILT: Final = frozenset({".git", "_output"})
 
 
 class Fork(Protocol):
-    """What a kubelet is built from that is no release."""
+    """The source of a kubelet that is not a release."""
 
     @property
     def version(self) -> Version:
-        """The release that it is made of."""
+        """The release that the fork is based on."""
 
     @property
     def kind(self) -> str:
-        """The word for it in the version that the kubelet prints."""
+        """The word for this kind of fork in the version that the kubelet prints."""
 
     def digest(self) -> str:
-        """Of all that it is made of, in hexadecimal."""
+        """A digest of all sources and flags, in hexadecimal."""
 
     def compile(self, draft: Path, suffix: str, builder: Builder) -> Go:
-        """Make the program ``kubelet`` in an empty folder, with the Go that is returned.
+        """Build the program ``kubelet`` in an empty folder; returns the Go that built it.
         ``suffix`` ends the version that it prints."""
 
 
 def release(target: str, *, wanted: str) -> Version:
-    """The exact release that a fork is made of; of a minor the one that is known to build. Raises
-    :class:`SubjectUsageError`, which names ``wanted``."""
+    """The exact release that a fork is based on; for a minor, the patch release that is known to
+    build. Raises :class:`SubjectUsageError`, which names ``wanted``."""
     asked = releases.parse(target)
     if asked is None:
-        said = (
+        why = (
             f"{target!r} is not a release: 1.36 and 1.36.4 are" if target else "RELEASE is missing"
         )
-        raise SubjectUsageError(f"{wanted}: {said}")
+        raise SubjectUsageError(f"{wanted}: {why}")
     version = next(iter(known_to_build(asked)), None)
     if version is None:
         raise SubjectUsageError(f"{wanted}: of {asked}, name the patch release")
@@ -68,7 +68,7 @@ def digest_of_parts(parts: Iterable[bytes]) -> str:
 
 
 def text_of(path: Path) -> str:
-    """What a file holds; ``""`` where it cannot be read."""
+    """A file's text; ``""`` if it cannot be read."""
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -76,7 +76,7 @@ def text_of(path: Path) -> str:
 
 
 def contents(folder: Path) -> Iterator[bytes]:
-    """The name of each file of a tree and what it holds, in a fixed order."""
+    """The name and content of each file of a tree, in a fixed order."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _NOT_BUILT)
         links = [name for name in folders if Path(place, name).is_symlink()]
@@ -91,8 +91,8 @@ def contents(folder: Path) -> Iterator[bytes]:
 def compile_module(
     plan: Recipe, draft: Path, label: str, builder: Builder, *, package: str = "."
 ) -> Go:
-    """As :meth:`Fork.compile`, of a package and a module of ours around it; ``label`` is the
-    version in messages."""
+    """As :meth:`Fork.compile`, for a ``package`` and the module of ``plan`` around it; ``label`` is
+    the version in messages."""
     go, what = Go.find(), f"kubelet {label}"
     write_files(plan, draft)
     builder.say(f"fetching the modules of {what}")

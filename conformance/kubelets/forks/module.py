@@ -1,4 +1,4 @@
-"""The kubelet of modules: a fork that is one, or a product's ``go.mod`` that replaces some."""
+"""The kubelet of modules: a fork's own module, or replacements in a product's ``go.mod``."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from conformance.progress import Builder
 from conformance.subject import SubjectUsageError
 
 _RELEASE_IN: Final = re.compile(r"v(1\.\d+\.\d+)(?:[-+].*)?", re.ASCII)
-#: The fork's own main package: k3s gives ``NewKubeletCommand`` other parameters than the release.
+#: The main package, which the fork may change: in k3s ``NewKubeletCommand`` has other parameters.
 _MAIN: Final = f"{KUBERNETES}/cmd/kubelet"
-#: Has Go find what that package needs; never compiled.
+#: Makes ``go mod tidy`` find what that package needs; never compiled.
 _WANTED: Final = f"""\
 //go:build wanted
 
@@ -48,8 +48,8 @@ import _ "{_MAIN}"
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A kubelet of modules: our module around ``k8s.io/kubernetes``, with replacements.
-    ``folders`` are those in which replacements are."""
+    """A kubelet of modules: a generated module around ``k8s.io/kubernetes``, with replacements.
+    ``folders`` are the replacements that are folders."""
 
     version: Version
     go_mod: str
@@ -58,14 +58,14 @@ class Module:
 
     @classmethod
     def of_fork(cls, module: str, target: str) -> Module:
-        """The module of a fork, ``PATH@VERSION``, in the place of ``k8s.io/kubernetes``, with the
-        staging modules of the fork where it has published them, else those of the release.
-        ``target`` is the release that it is made of; without one, its version says so."""
+        """The module of a fork, ``PATH@VERSION``, in place of ``k8s.io/kubernetes``. The staging
+        modules are the fork's if it has published them, else those of the release. ``target`` is
+        the release that the fork is based on; if empty, the fork's version names it."""
         path, _, its_version = module.partition("@")
         if not re.fullmatch(r"[^@\s]+@v[^@\s]+", module):
             raise SubjectUsageError(f"--module {module}: it is PATH@VERSION")
-        found = _RELEASE_IN.fullmatch(its_version)
-        version = release(target or (found[1] if found else ""), wanted=f"--module {module}")
+        match = _RELEASE_IN.fullmatch(its_version)
+        version = release(target or (match[1] if match else ""), wanted=f"--module {module}")
         go = Go.find()
         theirs = _go_mod_of(go, module)
         staging = f"{path}/{STAGING}"
@@ -83,8 +83,8 @@ class Module:
 
     @classmethod
     def of_product(cls, path: Path, module: str, target: str) -> Module:
-        """``k8s.io/kubernetes`` with the replacements in a product's ``go.mod`` at ``path``. Which
-        release it is says ``target``, or the version of ``module``, or what the file requires."""
+        """``k8s.io/kubernetes`` with the replacements in a product's ``go.mod`` at ``path``. The
+        release is ``target``, or else the version of ``module``, or else what the file requires."""
         if not path.is_file():
             raise SubjectUsageError(f"--go-mod {path}: no such file")
         go = Go.find()
@@ -93,12 +93,12 @@ class Module:
         name, _, asked = module.partition("@")
         if module and name != KUBERNETES:
             raise SubjectUsageError(f"--module {module}: with --go-mod it is {KUBERNETES}@VERSION")
-        found = _RELEASE_IN.fullmatch(asked or required.get(KUBERNETES, ""))
-        version = release(target or (found[1] if found else ""), wanted=f"--go-mod {path}")
+        match = _RELEASE_IN.fullmatch(asked or required.get(KUBERNETES, ""))
+        version = release(target or (match[1] if match else ""), wanted=f"--go-mod {path}")
         replaces: dict[str, str] = {}
         folders: list[Path] = []
-        for one in product.get("Replace") or []:
-            sides = (one["Old"], one["New"])
+        for entry in product.get("Replace") or []:
+            sides = (entry["Old"], entry["New"])
             old, new = (f"{side['Path']} {side.get('Version', '')}".rstrip() for side in sides)
             if new.startswith((".", "/")):
                 folder = (path.parent / new).absolute()
@@ -135,7 +135,7 @@ class Module:
         return cls(version, go_mod_with("kubelet", version, theirs, lines), tuple(folders))
 
     def digest(self) -> str:
-        """Of what our module is, and of the folders in which replacements are."""
+        """A digest of the generated module, and of the folders that are replacements."""
         plan = self._plan("")
         parts = [plan.go_mod, *plan.sources.values(), *plan.flags]
         return digest_of_parts(
@@ -162,7 +162,7 @@ def _parsed(go: Go, path: Path) -> Mapping[str, Any]:
 
 
 def _kubernetes_of(go: Go, replaces: Mapping[str, str], version: Version) -> str:
-    """The ``go.mod`` of what takes the place of ``k8s.io/kubernetes``."""
+    """The ``go.mod`` of the replacement of ``k8s.io/kubernetes``."""
     places = (KUBERNETES, f"{KUBERNETES} v{version}")
     new = next((replaces[name] for name in places if name in replaces), f"{KUBERNETES} v{version}")
     if new.startswith(("/", '"')):
@@ -171,8 +171,8 @@ def _kubernetes_of(go: Go, replaces: Mapping[str, str], version: Version) -> str
 
 
 def _go_mod_of(go: Go, module: str) -> str:
-    """The ``go.mod`` of ``PATH@VERSION``. Raises :class:`SubjectUsageError` where the proxy has
-    no such module, and :class:`SubjectSetupError` where it cannot be asked."""
+    """The ``go.mod`` of ``PATH@VERSION``. Raises :class:`SubjectUsageError` if the proxy has no
+    such module, and :class:`SubjectSetupError` if it does not answer."""
     found = go.describe(module)
     if is_missing(found):
         raise SubjectUsageError(f"the module proxy has no {module.replace('@', ' ')}")

@@ -39,16 +39,16 @@ class Patched:
         return cls(version, tuple(patching.patches_of(folder.expanduser().absolute())))
 
     def digest(self) -> str:
-        """Of the patches in their order, and of how the release is built."""
+        """A digest of the patches in their order, and of how the release is built."""
         plan = recipe(self.version, "")
         parts = [plan.go_mod, *plan.sources.values(), *plan.flags]
         patches = [part for one in self.patches for part in (bytes([one.strip]), one.content)]
         return digest_of_parts([*map(str.encode, parts), *patches])
 
     def compile(self, draft: Path, suffix: str, builder: Builder) -> Go:
-        """As :meth:`Fork.compile`. The modules' own sources stay as they are."""
+        """As :meth:`Fork.compile`. Patches are applied to copies of the modules."""
         go = Go.find()
-        names = [name for one in self.patches for name in patching.touched(one)]
+        names = [name for patch in self.patches for name in patching.touched(patch)]
         builder.say(f"patching kubelet {self.version}")
         source = draft / "source"
         _copy(go, f"{KUBERNETES}@v{self.version}", source)
@@ -57,8 +57,8 @@ class Patched:
             if any(name.startswith(f"{STAGING}{module}/") for name in names):
                 released = f"{module}@{staged_version(self.version)}"
                 _copy(go, released, source / STAGING / module)
-        for one in self.patches:
-            patching.apply(one, source)
+        for patch in self.patches:
+            patching.apply(patch, source)
         theirs = (source / "go.mod").read_text()
         plan = recipe(self.version, theirs, source)
         plan = Recipe(plan.version, plan.go_mod, plan.sources, flags(self.version, suffix=suffix))
@@ -66,8 +66,8 @@ class Patched:
 
 
 def _copy(go: Go, module: str, folder: Path) -> None:
-    """A module's source, to be changed."""
+    """Copy a module's source, so that it can be changed."""
     source = go.download(module, "Dir")
     shutil.copytree(source, folder, copy_function=shutil.copyfile, dirs_exist_ok=True)
     for place, _, _ in os.walk(folder):
-        Path(place).chmod(0o755)  # Go's own folders cannot be written
+        Path(place).chmod(0o755)  # folders of Go's module cache are read-only

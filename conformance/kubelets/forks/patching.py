@@ -12,15 +12,15 @@ from typing import Final
 
 from conformance.subject import SubjectSetupError, SubjectUsageError, usable
 
-#: The list of patches of a folder, in the order in which they are applied, as quilt has it.
+#: quilt's file that lists the patches of a folder in the order in which they are applied.
 SERIES: Final = "series"
 _STRIP: Final = re.compile(r"-p([0-9])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A patch: its file, what the file holds, and how many folders the names in it begin with
-    that the tree lacks (``-p`` of patch and git)."""
+    """A patch: its file, the file's content, and how many leading folders are stripped from names
+    in it (``-p`` of patch and git)."""
 
     path: Path
     content: bytes
@@ -29,18 +29,18 @@ class Patch:
 
 def patches_of(folder: Path) -> list[Patch]:
     """The patches of a folder: those that its file ``series`` lists, else every ``*.patch`` by
-    name. Raises :class:`SubjectUsageError` where there is none, or one cannot be read."""
+    name. Raises :class:`SubjectUsageError` if there is none, or one cannot be read."""
     try:
         listed = (folder / SERIES).read_text().splitlines()
     except FileNotFoundError:
         listed = sorted(path.name for path in folder.glob("*.patch"))
     except (OSError, UnicodeDecodeError) as error:
         raise SubjectUsageError(f"{folder / SERIES}: {error}") from error
-    found = [_patch(folder, words) for line in listed if (words := line.partition("#")[0].split())]
-    if not found:
+    series = [_patch(folder, words) for line in listed if (words := line.partition("#")[0].split())]
+    if not series:
         why = f"no *.patch, and no file `{SERIES}`" if folder.is_dir() else "no such folder"
         raise SubjectUsageError(f"--patches {folder}: {why}")
-    return found
+    return series
 
 
 def _patch(folder: Path, words: Sequence[str]) -> Patch:
@@ -56,8 +56,8 @@ def _patch(folder: Path, words: Sequence[str]) -> Patch:
 
 
 def touched(patch: Patch) -> list[str]:
-    """The files that a patch changes, as the tree has them. Raises :class:`SubjectUsageError` for
-    what is no patch."""
+    """The files that a patch changes, by their paths in the tree. Raises :class:`SubjectUsageError`
+    for a file that is not a patch."""
     said = _git(patch, "--numstat", "-z", folder=Path("/"))
     names = [part.split("\t", 2)[-1] for part in said.split("\0")]
     return [name for name in names if name]
@@ -70,7 +70,7 @@ def apply(patch: Patch, folder: Path) -> None:
 
 
 def _git(patch: Patch, *options: str, folder: Path) -> str:
-    """What ``git apply`` says. The tree is taken for no part of a repository around it."""
+    """Standard output of ``git apply``. git ignores a repository that the tree may lie in."""
     words = ["git", "apply", f"-p{patch.strip}", *options, "-"]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     own = {
@@ -80,13 +80,13 @@ def _git(patch: Patch, *options: str, folder: Path) -> str:
         "LC_ALL": "C",
     }
     try:
-        ran = subprocess.run(
+        process = subprocess.run(
             words, cwd=folder, env=kept | own, input=patch.content, capture_output=True, check=False
         )
     except OSError as error:
         raise SubjectSetupError(f"patches are applied with git: {error.strerror}") from error
-    if ran.returncode != 0:
-        first = ran.stderr.decode(errors="replace").strip().partition("\n")[0]
+    if process.returncode != 0:
+        first = process.stderr.decode(errors="replace").strip().partition("\n")[0]
         why = first.removeprefix("error: ").removeprefix("patch failed: ") or "git says nothing"
         raise SubjectUsageError(f"{patch.path} does not apply: {why[:300]}")
-    return ran.stdout.decode(errors="surrogateescape")
+    return process.stdout.decode(errors="surrogateescape")

@@ -1,8 +1,8 @@
-"""Kubelets that are no release, built and kept.
+"""Kubelets of forks, built and kept.
 
-They are kept apart from the kubelets of releases, each under a digest of all that it is made of
-but the toolchain: a release is never found to be one of them. The version that such a kubelet
-prints ends with what it is and that digest: ``v1.36.4+patched-0be6fa1a6f10``.
+They are kept apart from the kubelets of releases, so that none is taken for a release. The key of
+each is a digest of its sources and flags, without the toolchain. The version that such a kubelet
+prints ends with its kind and that digest: ``v1.36.4+patched-0be6fa1a6f10``.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ SHELF: Final = Shelf(PROGRAM, "forked-kubelets")
 
 def build(fork: Fork, progress: Progress | None = None) -> Path:
     """The kubelet of a fork, from the cache or built now; ``progress`` gets each stage in a few
-    words. Raises :class:`SubjectUsageError` where the fork cannot be built as it stands, and
-    :class:`SubjectSetupError` where it cannot be built here: no Go, no network, a missing
-    module."""
-    if found := kept(fork):
-        return found.path
+    words. Raises :class:`SubjectUsageError` if the fork cannot be built as it is, and
+    :class:`SubjectSetupError` if it cannot be built here: no Go, no network, a missing module."""
+    if built := kept(fork):
+        return built.path
     digest = _key(fork)
     suffix = f"+{fork.kind}-{digest}"
     label = f"{fork.version}{suffix}"
     with SHELF.lock(label, progress or (lambda stage: None)) as builder:
-        if found := SHELF.find(label):
-            return found.path
+        if built := SHELF.find(label):
+            return built.path
         with SHELF.draft(label) as draft:
             try:
                 go = fork.compile(draft, suffix, builder)
@@ -44,12 +43,12 @@ def build(fork: Fork, progress: Progress | None = None) -> Path:
 
 
 def kept(fork: Fork) -> Built | None:
-    """The kubelet of a fork, if the cache has just what would be built now."""
+    """The kubelet of a fork, if the cache has the one that would be built now."""
     return SHELF.find(f"{fork.version}+{fork.kind}-{_key(fork)}")
 
 
 def cached() -> list[Built]:
-    """The kubelets of forks that the cache holds whole. Digests are not checked here."""
+    """The kubelets of forks in the cache. Digests are not checked here."""
     return sorted(SHELF.all(), key=lambda one: one.version, reverse=True)
 
 

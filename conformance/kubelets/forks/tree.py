@@ -15,7 +15,7 @@ from conformance.kubelets.workshop import compile_program
 from conformance.progress import Builder
 from conformance.subject import SubjectUsageError
 
-#: Which minor a source tree is of, from 1.31 on.
+#: Names the minor of a source tree, from 1.31 on.
 _BINARY_VERSION: Final = re.compile(r'DefaultKubeBinaryVersion\s*=\s*"(\d+\.\d+)"', re.ASCII)
 _VERSION_FILE: Final = "staging/src/k8s.io/component-base/version/base.go"
 
@@ -30,8 +30,8 @@ class Tree:
 
     @classmethod
     def at(cls, folder: Path, target: str) -> Tree:
-        """The checkout in ``folder``, made of the release ``target``. Raises
-        :class:`SubjectUsageError` for what cannot be built offline, or is of another release."""
+        """The checkout in ``folder``, based on the release ``target``. Raises
+        :class:`SubjectUsageError` if it cannot be built offline, or is of another release."""
         folder = folder.expanduser().absolute()
         if f"module {KUBERNETES}\n" not in text_of(folder / "go.mod"):
             raise SubjectUsageError(f"{folder} is not a checkout of {KUBERNETES}: no such go.mod")
@@ -46,7 +46,7 @@ class Tree:
         return cls(folder, version)
 
     def digest(self) -> str:
-        """Of every file, whatever git knows of it."""
+        """A digest of every file, tracked by git or not."""
         return digest_of_parts([*contents(self.folder), *map(str.encode, flags(self.version))])
 
     def compile(self, draft: Path, suffix: str, builder: Builder) -> Go:

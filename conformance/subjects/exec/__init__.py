@@ -1,5 +1,5 @@
-"""The subject ``exec:COMMAND``: a program that speaks the protocol of JSON lines, and the one in Go
-that the project brings (``driver``), around the kubelet's own CPU manager."""
+"""The subject ``exec:COMMAND``: a program that speaks the protocol of JSON lines. The project has
+one in Go (``driver``), around the kubelet's own CPU manager."""
 
 from conformance.subjects.exec.subject import ExecSubject
 

@@ -1,7 +1,7 @@
-"""A program on the other end of a line: started, spoken to, and ended.
+"""A program that is started, exchanges lines, and is ended.
 
-Every answer has a deadline and every line a bound. A program that hangs, ends or says too much is
-killed with all that came of it, and the channel is *lost*: it says why in one line from then on.
+Every answer has a deadline and every line a largest size. A program that hangs, ends or writes too
+much is killed with all its children. Then the channel is *lost*, and ``lost`` says why in one line.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from conformance.subjects.processor import ProcessorTime, processor_time
 
 _KEEPER: Final = str(Path(__file__).with_name("keeper.py"))
 _PIECE: Final = 1 << 16
-#: How much of what the program says on standard error is kept.
+#: How many bytes of the program's standard error are kept.
 _KEPT: Final = 20_000
-#: How long a keeper may take to kill what it keeps.
+#: Seconds that a keeper may take to kill its program.
 _GRACE: Final = 10.0
 
 
 class LineLost(Exception):
-    """The program is of no more use; ``str()`` says in one line what it did."""
+    """The program cannot be used any more; ``str()`` says in one line what it did."""
 
 
 class LineHangs(LineLost):
@@ -37,11 +37,11 @@ class LineHangs(LineLost):
 
 
 class LineStarved(LineLost):
-    """The program had no processor, and so did not answer in time."""
+    """The program had no processor, so it did not answer in time."""
 
 
 class Channel:
-    """A running program. ``lost``: what it did, once it is of no more use; ``""`` before."""
+    """A running program. ``lost``: why it cannot be used any more; ``""`` while it can."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.lost = ""
@@ -75,15 +75,15 @@ class Channel:
         self._at_half_time: ProcessorTime | None = None
 
     def send(self, lines: Sequence[bytes]) -> None:
-        """Send the lines as far as the program takes them now; the rest goes while something is
-        received. Raises :class:`LineLost`."""
+        """Send the lines as far as the program takes them now; :meth:`receive` sends the rest.
+        Raises :class:`LineLost`."""
         self._require_there()
         self._unsent += b"".join(lines)
         self._send()
 
     def receive(self, count: int, *, patience: float) -> list[bytes]:
-        """The next lines, each waited for ``patience`` seconds at most. Raises :class:`LineLost`;
-        then the program is gone."""
+        """The next ``count`` lines; waits at most ``patience`` seconds for each. Raises
+        :class:`LineLost`; the program has then ended."""
         self._require_there()
         answers: list[bytes] = []
         deadline = time.monotonic() + patience
@@ -100,12 +100,12 @@ class Channel:
         return answers
 
     def excerpt(self) -> str:
-        """The end of what the program said on standard error."""
+        """The end of the program's standard error."""
         self._listen()
         return self._said.decode(errors="replace")
 
     def close(self) -> None:
-        """End the program and all that came of it. May be called twice."""
+        """End the program and all its children. May be called twice."""
         if self._life >= 0:
             os.close(self._life)
             self._life = -1
@@ -129,7 +129,7 @@ class Channel:
         except BlockingIOError:
             return
         except BrokenPipeError:
-            self._unsent.clear()  # what it does instead shows when it is listened to
+            self._unsent.clear()  # why it does not read shows when it is received from
 
     def _line(self) -> bytes | None:
         end = self._received.find(b"\n")
@@ -168,7 +168,7 @@ class Channel:
             self._received += piece
 
     def _lose_late(self, patience: float) -> NoReturn:
-        """Its time is up; whether it had a processor is judged by the second half of it."""
+        """Its time is up; the second half of that time decides whether it had a processor."""
         spent = processor_time(self._process.pid).since(self._at_half_time or ProcessorTime())
         if spent.is_starved(patience / 2):
             what = f"gave no answer in {patience:g} s; this host is too busy for it to run"

@@ -1,8 +1,8 @@
 """The container manager of a node whose CPU manager and Topology Manager are a program.
 
 What belongs here: which requests go to the program when a kubelet starts, admits a pod, creates a
-container and reconciles, and what comes back of the state file. What never does: the life cycle of
-pods around it (``reference.kubelet.kubelet``), and what a step does to the node (``node``).
+container and reconciles, and the state file in its answers. What never does: the life cycle of pods
+(``reference.kubelet.kubelet``), and what a step does to the node (``node``).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class RemoteContainerManager:
     """The managers of every kubelet that runs on one node
     (:class:`reference.kubelet.kubelet.Managers`). The program calls the node ``name``.
 
-    ``written``: the manifests by uid; what they say is the program's to read. ``state_file``: its
-    text as the program left it; it may be changed while no kubelet runs.
+    ``written``: the pods by uid, which the program reads as manifests. ``state_file``: its text as
+    the program left it; it may be changed while no kubelet runs.
 
-    Whatever asks the program raises :class:`SubjectLostError`, :class:`Hangs` (both of ``program``)
-    and :class:`Panicked`.
+    Every method that asks the program raises :class:`SubjectLostError`, :class:`Hangs` (both of
+    ``program``) and :class:`Panicked`.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class RemoteContainerManager:
     # --- the kubelet comes and goes ----------------------------------------------------------
 
     def start(self, info: MachineInfo, config: KubeletConfig) -> None:
-        """Start a kubelet. Raises :class:`ConfigurationError` and :class:`StateError` where it
-        gives up while its managers are made, and when its CPU manager starts."""
+        """Start a kubelet. Raises :class:`ConfigurationError` if it gives up while its managers are
+        made, and :class:`StateError` if it does when its CPU manager starts."""
         request = wire.Start(
             node=self._name, state_file=wire.coded(self.state_file), containers=self._containers()
         )
@@ -86,12 +86,12 @@ class RemoteContainerManager:
     # --- what a running kubelet asks ---------------------------------------------------------
 
     def use_active_pods(self, active_pods: Callable[[], Iterable[Pod]]) -> None:
-        """Who says from now on which pods are active."""
+        """From now on ask ``active_pods`` which pods are active."""
         self._active_pods = active_pods
 
     def admit(self, pod: Pod) -> None:
-        """Admission by both managers. Raises :class:`TopologyAffinityError`, which carries the
-        reason and the text of any refusal."""
+        """Ask both managers to admit a pod. Raises :class:`TopologyAffinityError` with the reason
+        and the text of any refusal."""
         request = wire.Admit(node=self._name, pod=pod_line(self._written[pod.uid]))
         answer = cast(wire.AdmitAnswer, self._ask([*self._removals(), request])[-1])
         if not answer.admitted:
@@ -102,7 +102,7 @@ class RemoteContainerManager:
         """No program is asked for it."""
 
     def start_container(self, uid: str, container: str) -> CPUSet:
-        """The CPUs that a container is created with; the empty set asks for nothing."""
+        """The CPUs that a container is created with; the empty set stands for no cpuset."""
         self._created += 1
         own = self._ids[uid, container] = f"{self._name}-{self._created}"
         request = wire.Create(node=self._name, pod_uid=uid, container=container, container_id=own)
@@ -127,8 +127,8 @@ class RemoteContainerManager:
         return None
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
-        """One round: the (pod uid, container, CPUs) that the program sends to the runtime. It
-        gets every container of the runtime; what it sends to others is ignored."""
+        """One reconcile round: the (pod uid, container, CPUs) that the program sends to the
+        runtime. It gets every container of the runtime; updates of others are ignored."""
         request = wire.Reconcile(node=self._name, containers=self._containers())
         answer = cast(wire.ReconcileAnswer, self._ask([*self._removals(), request])[-1])
         return [
@@ -138,15 +138,15 @@ class RemoteContainerManager:
         ]
 
     def hints(self, pod: Pod, container: str) -> dict[str, list[wire.Hint] | None] | None:
-        """What the CPU manager suggests to the Topology Manager for a container of ``pod``, or
-        for the whole pod (``""``)."""
+        """The hints of the CPU manager for a container of ``pod``, or for the whole pod
+        (``""``)."""
         request = wire.Hints(node=self._name, pod=pod_line(pod), container=container)
         return cast(wire.HintsAnswer, self._ask([request])[0]).hints
 
     # --- parts -------------------------------------------------------------------------------
 
     def _removals(self) -> list[wire.Request]:
-        """For the pods that the program holds for active, and that are so no more."""
+        """Requests that remove the pods that are no longer active from the program."""
         active = {pod.uid for pod in self._active_pods()}
         gone = [uid for uid in self._admitted if uid not in active]
         self._admitted = [uid for uid in self._admitted if uid in active]
@@ -165,7 +165,7 @@ class RemoteContainerManager:
         ]
 
     def _ask(self, requests: Sequence[wire.Request]) -> list[wire.Answer]:
-        """The answers, with what they say of the state file taken in."""
+        """The program's answers. Their state file becomes ``state_file``."""
         try:
             answers = self._program.ask_all(requests)
         except Panicked as panic:

@@ -1,11 +1,11 @@
-"""Drivers: our Go program around the CPU manager of a release, built and kept.
+"""Drivers: the project's Go program around the CPU manager of a release, built and kept.
 
-What belongs here: what a driver is built from. What never does: how (``workshop``).
+What belongs here: what a driver is built from. What never does: building it (``workshop``).
 
 The program's source is the folder ``driver`` beside this module. Files with a release in their
-names (``api_1_36.go``, ``cpusets_1_28.go``) say what releases call differently: of each kind the
-newest that is no later than the release is taken. Only exported names of Kubernetes are used, so a
-checkout of a fork can take the place of the released module.
+names (``api_1_36.go``, ``cpusets_1_28.go``) have the calls that differ by release: of each kind the
+newest that is not later than the release is taken. Only exported names of Kubernetes are used, so
+that a checkout of a fork can take the place of the released module.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _sources(minor: Minor) -> dict[str, str]:
 
 
 def _by_release() -> dict[str, list[Minor]]:
-    """The releases that there are files for, by the kind of file."""
+    """The releases in the names of files, by the kind of file."""
     found: dict[str, list[Minor]] = {}
     for each in _SOURCE.glob("*.go"):
         match = _BY_RELEASE.fullmatch(each.name)

@@ -1,11 +1,11 @@
-"""Keeps a program that speaks the protocol: nothing of it outlives the tester.
+"""Runs a program that speaks the protocol, and ends it with the tester.
 
-What belongs here: one process between tester and program, run by path with nothing but the standard
-library. What never does: the protocol. Standard input and output are the program's own; the keeper
-only holds the read end of a pipe whose other end is the tester's. The pipe ends when the tester
-does, however that dies; then the keeper kills every process that came of the program, adopts and
-kills what these leave behind, and removes the folder for temporary files (memory, where there is
-``/dev/shm``: a state file is synchronised at each change).
+What belongs here: one process between tester and program, run by path with only the standard
+library. What never does: the protocol. The program has standard input and output; the keeper only
+holds the read end of a pipe whose other end is the tester's. The pipe ends when the tester does,
+however it dies. Then the keeper kills every process that the program has started, adopts and kills
+their orphans, and removes the folder for temporary files. That is in memory if there is
+``/dev/shm``: a state file is synchronised at each change.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main(life: int, command: list[str]) -> int:
-    """Run ``command`` until it ends or the pipe ``life`` does; its exit status."""
+    """Run ``command`` until it ends or the pipe ``life`` does; returns its exit status."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     folder = _folder()
@@ -31,7 +31,7 @@ def main(life: int, command: list[str]) -> int:
         child = os.fork()
         if not child:
             _become(libc, life, command, folder)
-        _let_go_of_streams()
+        _release_streams()
         return _watch(life, child)
     finally:
         _kill_all()
@@ -58,8 +58,9 @@ def _become(libc: ctypes.CDLL, life: int, command: list[str], folder: Path) -> N
         os._exit(127)
 
 
-def _let_go_of_streams() -> None:
-    """The tester is to see the end of the program's output when the program ends."""
+def _release_streams() -> None:
+    """Close this process's copies, so that the tester sees the end of output when the program
+    ends."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
@@ -75,7 +76,7 @@ def _watch(life: int, child: int) -> int:
 
 
 def _kill_all() -> None:
-    """Kill children until there are none: what they leave behind becomes a child of this one."""
+    """Kill children until there are none: orphans become children of this process."""
     while True:
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
         for pid in children:

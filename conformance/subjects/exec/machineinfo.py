@@ -1,6 +1,6 @@
-"""A machine as the protocol has it: cAdvisor's ``MachineInfo`` (``info/v1``) in JSON.
+"""A machine in the protocol: cAdvisor's ``MachineInfo`` (``info/v1``) in JSON.
 
-What belongs here: the form. What never does: finding anything out (``reference.discover``).
+What belongs here: the form. What never does: discovery (``reference.discover``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _lines: dict[int, tuple[MachineInfo, msgspec.Raw]] = {}
 
 
 def machine_line(info: MachineInfo) -> msgspec.Raw:
-    """The machine in JSON, remembered for as long as the same object is likely to be asked for."""
+    """The machine in JSON; the last :data:`_KEPT` are cached by the object's identity."""
     kept = _lines.get(id(info))
     if kept is None:
         while len(_lines) >= _KEPT:

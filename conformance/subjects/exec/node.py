@@ -1,11 +1,11 @@
-"""One node whose CPU manager and Topology Manager are a program that is spoken to over a line.
+"""One node whose CPU manager and Topology Manager are a program that exchanges lines.
 
 What belongs here: what each step does to machine, manifests, state file and kubelet. What never
-does: the life cycle of pods, which is the model's own (``reference.kubelet.kubelet``), and what the
-program is asked (``container_manager``). Which CPUs a container gets, and whether the two managers
-admit a pod, only the program decides.
+does: the life cycle of pods, which is the model's own (``reference.kubelet.kubelet``), and requests
+to the program (``container_manager``). Only the program decides which CPUs a container gets, and
+whether the two managers admit a pod.
 
-After every step everything that it sets off has happened, one reconcile round included.
+A step is complete when it returns, with one reconcile round.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _PANIC_STATUS: Final = 2
 
 
 class ExecNode(SteppedNode):
-    """A node under test (:class:`conformance.subject.NodeUnderTest`). ``name`` is the program's
-    for it. ``renew`` gives another program in its place: one that hung was killed, which stands for
+    """A node under test (:class:`conformance.subject.NodeUnderTest`). The program calls it
+    ``name``. ``renew`` gives another program after one that hung was killed, which stands for
     stopping a kubelet that hangs."""
 
     def __init__(
@@ -69,7 +69,7 @@ class ExecNode(SteppedNode):
     # --- steps -------------------------------------------------------------------------------
 
     def do(self, step: Step) -> None:
-        """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
+        """See :class:`conformance.subject.NodeUnderTest`."""
         if self._closed:
             raise SubjectLostError("the node is closed")
         if self._hangs and not isinstance(step, Stop):
@@ -84,7 +84,7 @@ class ExecNode(SteppedNode):
             self._hangs = str(hang)
 
     def _do_without_kubelet(self, step: Step) -> None:
-        """Manifests come and go beside a kubelet that hangs; all else waits."""
+        """Write or remove manifests while the kubelet hangs; other steps do nothing."""
         match step:
             case Apply(pod=pod):
                 self._write(pod)
@@ -111,7 +111,7 @@ class ExecNode(SteppedNode):
         self._take_up([self._manifests[name] for name in by_file_name])
 
     def _started(self) -> PodLifecycle:
-        """A kubelet that knows of no pod. Raises :class:`KubeletError` where it gives up."""
+        """A fresh kubelet without pods. Raises :class:`KubeletError` if it gives up."""
         require_valid(self._config, self._release)
         with _outside_the_managers():
             require_capacity(self._info, self._config, self._release)
@@ -124,7 +124,8 @@ class ExecNode(SteppedNode):
         try:
             return allocatable(self._info, self._config, self._release)
         except ConfigurationError:
-            # The program has started over a reservation that is no quantity: none is made.
+            # The program has started although the reservation is not a quantity: nothing is
+            # reserved.
             return self._info.num_cores * 1000
         except NotModelled as error:
             raise SubjectLostError(str(error)) from error
@@ -158,7 +159,7 @@ class ExecNode(SteppedNode):
         self._known[pod.uid] = pod
 
     def _delete(self, name: str, force: bool, *, rounds: bool = True) -> None:
-        # Containers are this process's own, so they are gone with the manifest either way.
+        # Containers exist only in this process, so they end with the manifest in both cases.
         if self._manifests.pop(name, None) is not None and self._kubelet is not None:
             self._kubelet.drop(name, rounds=rounds)
 
@@ -176,7 +177,7 @@ class ExecNode(SteppedNode):
         pod = self._manifests.get(name)
         if pod is None or not self._runtime.runs(pod.uid, container):
             return False
-        if self._kubelet is None:  # the model has refused what the next one does not create
+        if self._kubelet is None:  # the model refuses it if no kubelet would restart it
             self._runtime.end(pod.uid, container, owed=True)
             return True
         (ended,) = (one for one in pod.containers if one.name == container)
@@ -196,7 +197,7 @@ class ExecNode(SteppedNode):
     # --- views -------------------------------------------------------------------------------
 
     def view(self) -> View:
-        """What can be seen now; it is settled."""
+        """What can be seen now. It is always settled."""
         state_file = self._managers.state_file
         shared, entries = parse_leniently(state_file, release=self._release)
         return View(
@@ -204,10 +205,10 @@ class ExecNode(SteppedNode):
             error=self._error,
             exit_status=self._exit_status,
             pods=self._pods(),
-            assignments={self._called(uid): named for uid, named in entries.items()},
+            assignments={self._name_of(uid): named for uid, named in entries.items()},
             shared_pool=shared,
             state_file=state_file,
-            cpusets={self._called(uid): sets for uid, sets in self._runtime.running().items()},
+            cpusets={self._name_of(uid): sets for uid, sets in self._runtime.running().items()},
             hangs=self._hangs,
         )
 
@@ -217,7 +218,7 @@ class ExecNode(SteppedNode):
         return {**{name: PodView(Phase.PENDING) for name in waiting}, **known}
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
-        """The view: it would not change."""
+        """The view, which does not change without a step."""
         return self.view()
 
     def evidence(self) -> str:
@@ -225,8 +226,8 @@ class ExecNode(SteppedNode):
         return self._program.excerpt()
 
     def hints(self, pod: Pod, container: str = "") -> dict[str, list[wire.Hint] | None] | None:
-        """What the CPU manager suggests to the Topology Manager for a container of ``pod``, or
-        for the whole pod. Raises :class:`SubjectLostError`."""
+        """The hints of the CPU manager for a container of ``pod``, or for the whole pod. Raises
+        :class:`SubjectLostError`."""
         return self._managers.hints(pod, container)
 
     def close(self) -> None:
@@ -234,18 +235,18 @@ class ExecNode(SteppedNode):
         if self._closed:
             return
         self._closed = True
-        with contextlib.suppress(SubjectLostError):  # where it is lost, nothing of the node is left
+        with contextlib.suppress(SubjectLostError):  # a lost program has no nodes
             self._managers.close()
 
     # --- parts -------------------------------------------------------------------------------
 
-    def _called(self, uid: str) -> str:
+    def _name_of(self, uid: str) -> str:
         return self._known[uid].name if uid in self._known else uid
 
 
 @contextlib.contextmanager
 def _outside_the_managers() -> Iterator[None]:
-    """What a kubelet trips over outside its two managers is not for this subject."""
+    """Errors of a kubelet outside its two managers become :class:`SubjectLostError`."""
     try:
         yield
     except (ConfigurationError, NotModelled) as error:

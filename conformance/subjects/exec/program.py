@@ -1,7 +1,7 @@
-"""A program that speaks the protocol: greeted once, then asked.
+"""A program that speaks the protocol: one greeting, then requests.
 
-What belongs here: requests and answers in pairs, and what a broken answer is called. What never
-does: bytes and processes (``channel``), and what the answers are good for (``node``).
+What belongs here: requests and answers in pairs, and errors for broken answers. What never does:
+bytes and processes (``channel``), and what an answer means for a node (``node``).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from conformance.subjects.exec.channel import Channel, LineHangs, LineLost, Line
 
 _A = TypeVar("_A", bound=wire.Answer)
 
-#: How long a program may take for one answer, in seconds. Long, because a busy machine is no
-#: verdict; a hang costs this.
+#: How long a program may take for one answer, in seconds. It is long, because a busy host must not
+#: look like a hang. A hang takes this long.
 PATIENCE: Final = 30.0
 
 
 class Panicked(Exception):
-    """The CPU manager died of a request, and its kubelet with it. ``state_file``: the answer's."""
+    """The CPU manager panicked, which ended its kubelet. ``state_file`` is the answer's."""
 
     def __init__(self, text: str, state_file: wire.StateFile | msgspec.UnsetType) -> None:
         super().__init__(text)
@@ -36,19 +36,19 @@ class Hangs(SubjectLostError):
 
 
 class Starved(SubjectLostError):
-    """The program had no processor, and so did not answer in time; it was killed."""
+    """The program had no processor, so it did not answer in time; it was killed."""
 
 
 class Program:
-    """A running program that has said who it is: ``about``.
+    """A running program; ``about`` is what it says of itself.
 
-    Raises :class:`SubjectSetupError` where it does not: it cannot be started, does not answer, or
-    speaks another version.
+    Raises :class:`SubjectSetupError` if it cannot be started, does not answer, or speaks another
+    version of the protocol.
     """
 
     def __init__(self, name: str, command: Sequence[str], *, patience: float = PATIENCE) -> None:
         self.name = name
-        #: How long an answer may take from now on, in seconds; to start may take longer.
+        #: How long an answer may take from now on, in seconds; the start may take longer.
         self.patience = max(patience, PATIENCE)
         self._numbers = itertools.count(1)
         try:
@@ -67,7 +67,7 @@ class Program:
 
     @property
     def lost(self) -> bool:
-        """Whether it is of no more use."""
+        """Whether the program cannot be used any more."""
         return bool(self._channel.lost)
 
     def ask(self, request: wire.Request, kind: type[_A]) -> _A:
@@ -78,8 +78,8 @@ class Program:
     def ask_all(self, requests: Sequence[wire.Request]) -> list[wire.Answer]:
         """The answers to requests that are sent together.
 
-        Raises as :meth:`exchange` and :class:`SubjectLostError` where the program refused a
-        request, and :class:`Panicked` where the CPU manager died.
+        Raises as :meth:`exchange`, and :class:`SubjectLostError` if the program refused a request,
+        and :class:`Panicked` if the CPU manager panicked.
         """
         answers = self.exchange(requests)
         for request, answer in zip(requests, answers, strict=True):
@@ -91,14 +91,14 @@ class Program:
         return answers
 
     def exchange(self, requests: Sequence[wire.Request]) -> list[wire.Answer]:
-        """The answers, whatever they say. Raises :class:`SubjectLostError` where the program ended
-        or wrote what is no answer, and :class:`Hangs`."""
+        """The answers, even if they are errors. Raises :class:`SubjectLostError` if the program
+        ended or wrote a line that is not an answer, and :class:`Hangs`."""
         self.send(requests)
         return self.receive(requests)
 
     def send(self, requests: Sequence[wire.Request]) -> None:
-        """Send requests, whose answers :meth:`receive` takes in later, in the order in which they
-        were sent. Raises :class:`SubjectLostError` where the program is of no more use."""
+        """Send requests. :meth:`receive` takes their answers later, in the same order. Raises
+        :class:`SubjectLostError` if the program cannot be used any more."""
         for request in requests:
             request.id = next(self._numbers)
         try:
@@ -119,11 +119,11 @@ class Program:
         return [self._answer(*pair) for pair in zip(requests, lines, strict=True)]
 
     def excerpt(self) -> str:
-        """The end of what it said on standard error."""
+        """The end of the program's standard error."""
         return self._channel.excerpt()
 
     def close(self) -> None:
-        """End it. May be called twice."""
+        """End the program. May be called twice."""
         self._channel.close()
 
     def _greet(self) -> wire.HelloAnswer:
@@ -149,7 +149,7 @@ class Program:
         return answer
 
     def _broken(self, what: str) -> SubjectLostError:
-        """A program that answers nonsense is not asked again."""
+        """End a program after an invalid answer."""
         self.close()
         return self._lost(f"the program {what}")
 

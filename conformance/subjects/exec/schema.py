@@ -1,7 +1,7 @@
 """The protocol's JSON Schema, made from its typed messages.
 
 ``python -m conformance.subjects.exec.schema > conformance/subjects/exec/protocol.schema.json``
-writes it anew; a test compares.
+writes it again; a test compares.
 """
 
 from __future__ import annotations

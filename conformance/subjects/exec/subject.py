@@ -38,8 +38,8 @@ _SCHEME: Final = "exec:"
 class ExecSubject:
     """A program around a CPU manager (:class:`conformance.subject.Subject`).
 
-    One process holds every node; where it has died (or was killed, because it hung), the next node
-    gets a new one, and the nodes that it held are lost.
+    One process has every node. If it has died (or was killed, because it hung), its nodes are lost,
+    and the next node gets a new process.
     """
 
     capabilities = frozenset(Capability) - OF_REAL_NODES - OF_WHOLE_KUBELETS
@@ -69,11 +69,11 @@ class ExecSubject:
         progress: Callable[[str], None] | None = None,
         patience: float = PATIENCE,
     ) -> ExecSubject:
-        """The subject that ``target`` names: a command line (split as a shell would, but run
-        without one), or a release, whose driver is built where it has not been yet.
+        """The subject that ``target`` names: a command line (split as a shell does, but run without
+        one), or a release, whose driver is built if it is not in the cache.
 
-        Raises :class:`SubjectUsageError` where the command cannot be run, and
-        :class:`SubjectSetupError` where the program does not answer as it must.
+        Raises :class:`SubjectUsageError` if the command cannot be run, and
+        :class:`SubjectSetupError` if the program does not answer as it must.
         """
         if releases.parse(target) is not None and not Path(target).exists():
             command = [str(drivers.build(target, progress=progress))]
@@ -88,7 +88,7 @@ class ExecSubject:
         *,
         machines: Callable[[str], Machine] = topologies.machine,
     ) -> ExecNode:
-        """A fresh node; ``machines`` finds what a reboot names. Raises
+        """A fresh node; ``machines`` finds the machine that a reboot names. Raises
         :class:`SubjectSetupError`."""
         name = f"n{next(self._numbers)}"
         try:
@@ -102,7 +102,7 @@ class ExecSubject:
 
     @property
     def program(self) -> Program:
-        """The program, for requests that no node makes (``take``)."""
+        """The program, for requests without a node (``take``)."""
         return self._program
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class ExecSubject:
         self._program.close()
 
     def _living(self) -> Program:
-        """The program, or another in the place of one that is of no more use."""
+        """The program, or a new one in place of one that is lost."""
         if self._program.lost:
             self._program.close()
             self._program = self._launch()

@@ -1,8 +1,8 @@
-"""What goes over the line between tester and program: requests and answers, typed.
+"""The messages between tester and program: requests and answers, typed.
 
 What belongs here: the messages of protocol version 1, with what each field means. What never does:
-how they are carried (``channel``), and when which is sent (``node``). The JSON Schema beside this
-module is made of it (``schema``).
+sending them (``channel``), and when each is sent (``node``). The JSON Schema beside this module is
+made from it (``schema``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 PROTOCOL: Final = 1
-#: No line, of either side, is longer: the largest is a machine of a thousand CPUs.
+#: The most bytes of a line of either side: the largest is a machine of a thousand CPUs.
 LONGEST_LINE: Final = 16 << 20
 
 Cpus: TypeAlias = Annotated[str, Meta(description='A cpuset as the kubelet writes it: "0-3,8".')]
@@ -270,7 +270,7 @@ class TakeAnswer(Answer, kw_only=True):
     nanoseconds: list[int] = []
 
 
-#: What answers a request; the others are answered by a plain :class:`Answer`.
+#: The answer of each request; any other has a plain :class:`Answer`.
 ANSWERS: Final[dict[type[Request], type[Answer]]] = {
     Hello: HelloAnswer,
     Start: StartAnswer,
@@ -300,7 +300,7 @@ def decode(request: Request, line: bytes) -> Answer:
 
 
 def coded(text: str | None) -> StateFile:
-    """A state file for the line; text may hold bytes that are none (``surrogateescape``)."""
+    """A state file for a message; it may have bytes that are not text (``surrogateescape``)."""
     if text is None or text.isascii():
         return text
     content = text.encode("utf-8", "surrogateescape")
@@ -311,7 +311,7 @@ def coded(text: str | None) -> StateFile:
 
 
 def text_of(state: StateFile) -> str | None:
-    """The other way round; raises :class:`ValueError` for what is not base64."""
+    """The state file in a message; raises :class:`ValueError` for invalid base64."""
     if isinstance(state, Coded):
         return base64.b64decode(state.base64, validate=True).decode("utf-8", "surrogateescape")
     return state

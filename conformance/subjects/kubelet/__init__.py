@@ -1,4 +1,4 @@
-"""Kubelet in the loop: an unmodified kubelet on a machine that is not there."""
+"""Kubelet in the loop: an unmodified kubelet that sees a machine of the catalogue."""
 
 from conformance.subjects.kubelet.subject import KubeletSubject
 

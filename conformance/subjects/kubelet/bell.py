@@ -1,4 +1,4 @@
-"""Something happened: what everybody who waits on a node waits for."""
+"""Wakes the threads that wait for a change of a node."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Final
 #: Seconds between two looks, at first and at last.
 _FIRST_LOOK: Final = 0.002
 _LAST_LOOK: Final = 0.03
-#: After a look nothing is looked at for so many times as long as the look took, rings or none, so
-#: that twelve nodes on two processors leave some to their kubelets. A look that waited for an
-#: answer took no processor: the rest has an end.
+#: The rest after a look is so many times as long as the look, even if the bell rings, so that
+#: twelve nodes on two processors leave time for their kubelets. It is bounded, since a look that
+#: waited for an answer used no processor.
 _REST: Final = 2
 _LONGEST_REST: Final = 0.2
 
 
 class Bell:
-    """Rung by the kubelet's exit, its log and its calls to the runtime.
+    """The kubelet's exit, its log and its calls to the runtime ring it.
 
-    What gives no sign when it changes (the kubelet's own view of its pods) is looked at again after
+    A change that rings no bell (the kubelet's own view of its pods) is seen by looking again after
     a few milliseconds.
     """
 
@@ -38,13 +38,13 @@ class Bell:
     def until(
         self, done: Callable[[], bool], seconds: float, *, slowest: float = _LAST_LOOK
     ) -> bool:
-        """Call ``done`` until it is true or ``seconds`` have passed; whether it is true. It is
-        called after every ring and, ever more rarely, every ``slowest`` seconds; a look that took
-        long is followed by a longer rest."""
+        """Call ``done`` until it is true or ``seconds`` have passed; returns whether it is true. It
+        is called after every ring, and else at growing intervals of at most ``slowest`` seconds. A
+        long call is followed by a longer rest."""
         deadline = time.monotonic() + seconds
         pause = _FIRST_LOOK
         while True:
-            began, rings = time.monotonic(), self.rings  # what happens meanwhile is not missed
+            began, rings = time.monotonic(), self.rings  # before it looks: no ring is missed
             if done():
                 return True
             now = time.monotonic()

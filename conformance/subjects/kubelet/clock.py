@@ -1,10 +1,9 @@
-"""A clock speed for machines that show none.
+"""A clock speed for machines whose tree has none.
 
-A kubelet ends where it finds no clock speed: neither the file below nor a line of ``/proc/cpuinfo``
-(cAdvisor, ``machine.GetClockSpeed``). Built for the machine's own architecture it does without;
-one for amd64 does not, and would judge no machine of ARM or s390. The tree of a collected node has
-no clock speed where the node shows none but the one that it measures, as many virtual machines do.
-A kubelet does nothing with the value but report it.
+A kubelet ends if it finds no clock speed: neither the file below nor a line of ``/proc/cpuinfo``
+(cAdvisor, ``machine.GetClockSpeed``). A kubelet for ARM or s390 needs none; one for amd64 does, and
+could not start on such machines. The tree of a collected node has no clock speed if the node shows
+only a measured one, as many virtual machines do. A kubelet only reports the value.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from topologies import Tree
 _FOLDER: Final = "sys/devices/system/cpu/cpu0/cpufreq"
 _MAX_FREQUENCY: Final = f"{_FOLDER}/cpuinfo_max_freq"
 _KHZ: Final = "2000000\n"
-#: As cAdvisor searches for it (``machine.go``, ``cpuClockSpeedMHz``).
+#: cAdvisor's pattern (``machine.go``, ``cpuClockSpeedMHz``).
 _CLOCK: Final = re.compile(r"(?:cpu MHz|CPU MHz|clock)\s*:\s*[0-9]+\.[0-9]+")
 _CLOCKLESS: Final = frozenset(
     {Architecture.AARCH64, Architecture.ARM, Architecture.RISCV64, Architecture.S390X}
@@ -26,8 +25,8 @@ _CLOCKLESS: Final = frozenset(
 
 
 def with_clock(tree: Tree) -> Tree:
-    """``tree``, with a made-up clock speed where it shows none, or none that a kubelet built for
-    amd64 finds. Without a ``/proc/cpuinfo`` it stays as it is."""
+    """``tree``, with a made-up clock speed if a kubelet built for amd64 finds none in it. Without
+    ``/proc/cpuinfo`` the tree is unchanged."""
     text = tree.get("proc/cpuinfo", "")
     if not text:
         return tree

@@ -1,9 +1,9 @@
-"""The Docker that a kubelet of 1.19 to 1.23 asks for.
+"""A fake Docker for kubelets of 1.19 to 1.23.
 
-Before it does anything, cAdvisor wants to know where Docker keeps its files, whatever the container
-runtime is. Without an answer it asks five times, a second apart, and then takes a default. This
-Docker answers with that default, and has no version, so that cAdvisor takes it for no runtime.
-Source: ``RootDir`` and ``ValidateInfo``, cAdvisor ``container/docker``, v0.37.5 to v0.43.1.
+At the kubelet's start cAdvisor asks Docker for its root folder, whatever the container runtime is.
+Without an answer it asks five times, a second apart, and then uses a default. This Docker answers
+with that default, and has no version, so that cAdvisor does not use it as a runtime. Source:
+``RootDir`` and ``ValidateInfo``, cAdvisor ``container/docker``, v0.37.5 to v0.43.1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 __all__ = ["FakeDocker"]
 
 _API: Final = "1.40"
-#: By the end of a path; the API's version comes before.
+#: By the end of a path, which begins with the API's version.
 _ANSWERS: Final = {
     "/_ping": {},
     "/info": {"DockerRootDir": "/var/lib/docker"},
@@ -27,7 +27,7 @@ _ANSWERS: Final = {
 
 
 class FakeDocker:
-    """Answers on a unix socket, until it is closed. Raises ``OSError`` where it cannot."""
+    """Answers on a unix socket until it is closed. Raises ``OSError`` if it cannot listen."""
 
     def __init__(self, socket_path: Path) -> None:
         self._server = _Server(str(socket_path), _Handler)
@@ -57,4 +57,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """Log nothing."""

@@ -1,4 +1,4 @@
-"""The kubelet's HTTP endpoint: what it says of its pods, and what it counts."""
+"""The kubelet's HTTP endpoint: its pods and its metrics."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any, Final
 
 import msgspec
 
-#: A kubelet answers in a millisecond; one whose locks are held never does.
+#: In seconds. A kubelet answers in a millisecond; one whose locks are held never does.
 _PATIENCE: Final = 2.0
 _LARGEST: Final = 32 << 20
-#: What :attr:`PodStatus.resize` is before the kubelet has decided.
+#: :attr:`PodStatus.resize` before the kubelet has decided.
 NOT_SEEN: Final = "not seen yet"
 
 
 class NoAnswer(Exception):
-    """The kubelet does not serve (yet), or what it said is no list of pods."""
+    """The kubelet does not serve (yet), or its answer is not valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodStatus:
     """A pod as ``GET /pods`` shows it. ``phase``, ``reason``, ``message`` and ``qos`` are the
-    API's, unchanged; ``running`` are the ids of its containers that the kubelet knows to run;
-    ``resize`` says why a resize in place is not granted, or that it is on its way; ``resources``
-    are those that its containers are to have by all that the kubelet knows, by name."""
+    API's, unchanged; ``running`` are the ids of its containers that run by the kubelet's status.
+    ``resize`` says why a resize in place is not granted, or that it is in progress. ``resources``
+    are those of its containers in the spec that the kubelet has, by name."""
 
     uid: str
     name: str
@@ -40,7 +40,7 @@ class PodStatus:
 
 
 class Endpoint:
-    """A client of one kubelet; it keeps its connection while the kubelet does."""
+    """A client of one node's kubelet; it keeps its connection until the kubelet closes it."""
 
     def __init__(self, make_socket: Callable[[], socket.socket], port: int) -> None:
         self._connection = _Connection(make_socket, port)
@@ -48,13 +48,13 @@ class Endpoint:
         self._pods: list[PodStatus] = []
 
     def close(self) -> None:
-        """Drop the connection; the next question makes another."""
+        """Close the connection; the next request makes another."""
         self._connection.close()
 
     def pods(self) -> list[PodStatus]:
         """All pods that the kubelet knows; raises :class:`NoAnswer`."""
         answer = self._get("/pods")
-        if answer != self._answer:  # it is asked many times between two changes
+        if answer != self._answer:  # it is often the same: decoding takes longer
             self._pods, self._answer = _pods_of(answer), answer
         return list(self._pods)
 
@@ -81,7 +81,7 @@ class Endpoint:
             self.close()
             if fresh:
                 raise NoAnswer(f"GET {path}: {error}") from error
-        return self._get(path)  # the kept connection was the last kubelet's
+        return self._get(path)  # the kept connection was to an earlier kubelet
 
     def _ask(self, path: str) -> bytes:
         self._connection.request("GET", path)
@@ -93,21 +93,21 @@ class Endpoint:
 
 
 class _Connection(http.client.HTTPConnection):
-    """HTTP over a socket that somebody else makes."""
+    """HTTP over a socket from ``make_socket``."""
 
     def __init__(self, make_socket: Callable[[], socket.socket], port: int) -> None:
         super().__init__("127.0.0.1", port, timeout=_PATIENCE)
         self._make_socket = make_socket
 
     def connect(self) -> None:
-        made = self._make_socket()
+        connection = self._make_socket()
         try:
-            made.settimeout(_PATIENCE)
-            made.connect((self.host, self.port))
+            connection.settimeout(_PATIENCE)
+            connection.connect((self.host, self.port))
         except OSError:
-            made.close()
+            connection.close()
             raise
-        self.sock = made
+        self.sock = connection
 
 
 class _Named(msgspec.Struct):
@@ -151,7 +151,7 @@ class _Status(msgspec.Struct):
 
 
 class _Pod(msgspec.Struct):
-    """What is read of a pod. Go leaves out what is empty."""
+    """The fields of a pod that are read. Go leaves out empty ones."""
 
     metadata: _Metadata
     spec: _Spec
@@ -193,8 +193,8 @@ def _pod_status(pod: _Pod) -> PodStatus:
 
 
 def resources_of(pod: Mapping[str, Any]) -> dict[str, Any]:
-    """What the containers of a pod ask for, by name. (Up to 1.32 a kubelet takes over no other
-    ``metadata.generation`` of a pod that it knows.)"""
+    """The resources of a pod's containers, by name. (Up to 1.32 a kubelet does not take a new
+    ``metadata.generation`` of a pod that it knows, so resizes are recognised by resources.)"""
     return _resources(msgspec.convert(pod["spec"], _Spec))
 
 
@@ -203,7 +203,7 @@ def _resources(spec: _Spec) -> dict[str, Any]:
 
 
 def _resize(pod: _Pod) -> str:
-    """From 1.33 on conditions say it, before ``status.resize`` did, without a reason."""
+    """From 1.33 on it is in conditions, before in ``status.resize``, without a reason."""
     status = pod.status
     for one in status.conditions:
         if one.type == "PodResizePending":

@@ -27,17 +27,17 @@ from topologies import Machine
 LABEL: Final = "pinproof/machine"
 _PREFIX: Final = "node"
 _MERGE: Final = "application/merge-patch+json"
-#: A node is ready 1 s after its kubelet's start; a busy machine is no reason to give up.
+#: In seconds. A node is ready 1 s after its kubelet's start; on a busy host much later.
 _PATIENCE: Final = 120.0
 _LOOK: Final = 0.2
-#: Milliseconds. Nodes that are left running are not to use the processor for 10 rounds a second.
+#: In milliseconds: 10 reconcile rounds a second would use too much processor time on idle nodes.
 _RECONCILE_PERIOD: Final = 1000
 _LONGEST_LABEL: Final = 63
 
 
 class Fleet:
-    """Nodes ``node1``, ``node2``, … of ``subject``'s API server. Raises
-    :class:`SubjectSetupError` where it cannot have one.
+    """Nodes ``node1``, ``node2``, … of ``subject``'s API server. Raises :class:`SubjectSetupError`
+    if the subject cannot have one.
     """
 
     def __init__(self, subject: KubeletSubject) -> None:
@@ -51,8 +51,8 @@ class Fleet:
         self.nodes: list[FleetNode] = []
 
     def start(self, port: socket.socket) -> str:
-        """Start the API server, which ``port`` (bound on the host's loopback) leads to from now on;
-        the kubeconfig of its clients."""
+        """Start the API server, and lead connections to ``port`` (bound on the host's loopback) to
+        it. Returns the kubeconfig of its clients."""
         self._server.start()
         self._bridge = Bridge(port, self._server.connect)
         return self._server.kubeconfig(port.getsockname()[1])
@@ -64,7 +64,7 @@ class Fleet:
 
     @property
     def pids(self) -> list[int]:
-        """See :attr:`Sandbox.pid`: of the API server, of each node, and of each program of the
+        """The :attr:`Sandbox.pid` of the API server, of each node, and of each program of the
         control plane."""
         nodes, components = self.nodes, self._components
         return [self._server.pid, *(one.pid for one in nodes), *(one.pid for one in components)]
@@ -76,29 +76,29 @@ class Fleet:
         devices: Mapping[str, tuple[Device, ...]] | None = None,
         claimed: Mapping[str, tuple[Device, ...]] | None = None,
     ) -> FleetNode:
-        """Start one more node, whose device plugins serve ``devices``, by resource, and whose
-        drivers those that are ``claimed``, by driver. Raises :class:`SubjectSetupError` where its
-        kubelet does not come up."""
+        """Start one more node. Its device plugins serve ``devices``, by resource, and its DRA
+        drivers those in ``claimed``, by driver. Raises :class:`SubjectSetupError` if its kubelet
+        does not start."""
         period = config.reconcile_period
         if period == RECONCILE_PERIOD:
             period = _RECONCILE_PERIOD
         config = replace(config, api_server=True, reconcile_period=period)
         node = self._subject.node(machine, config)
-        made = FleetNode(
+        fleet_node = FleetNode(
             node.name_in_cluster, machine, node, self._subject.info.release, devices or {}
         )
-        self.nodes.append(made)
+        self.nodes.append(fleet_node)
         try:
             for name, ones in (claimed or {}).items():
-                made.drive(name, ones, self._server.ask)
-            why = made.start()
+                fleet_node.drive(name, ones, self._server.ask)
+            why = fleet_node.start()
         except (SubjectLostError, OSError) as error:
-            raise SubjectSetupError(f"{made.name} ({machine.name}): {error}") from error
+            raise SubjectSetupError(f"{fleet_node.name} ({machine.name}): {error}") from error
         if why:
             raise SubjectSetupError(
-                f"{made.name} ({machine.name}): the kubelet does not come up: {why}"
+                f"{fleet_node.name} ({machine.name}): the kubelet does not come up: {why}"
             )
-        return made
+        return fleet_node
 
     def node(self, name: str) -> FleetNode:
         """The node of this name. Raises :class:`SubjectUsageError`."""
@@ -113,9 +113,9 @@ class Fleet:
         return FleetPods(self._server, one)
 
     def await_ready(self, one: FleetNode) -> None:
-        """Wait until the API server shows the node as ready; then it has :data:`LABEL`, and no
-        taint: no controller may be there to take away the one that each node is created with.
-        Raises :class:`SubjectSetupError`."""
+        """Wait until the API server shows the node as ready. Then set :data:`LABEL`, and remove the
+        taint that each node is created with: there may be no controller to do it. Raises
+        :class:`SubjectSetupError`."""
         self.await_up(one)
         allowed = re.sub(r"[^A-Za-z0-9_.-]", "-", one.machine.name)  # in the value of a label
         labels = {LABEL: allowed[-_LONGEST_LABEL:].strip("_.-")}
@@ -126,14 +126,14 @@ class Fleet:
             raise SubjectSetupError(f"{one.name}: {error}") from error
 
     def await_up(self, one: FleetNode) -> None:
-        """Wait until the API server shows the node as ready, with the kubelet that runs. Raises
-        :class:`SubjectSetupError`."""
+        """Wait until the API server shows the node as ready, with the version of the running
+        kubelet. Raises :class:`SubjectSetupError`."""
         bell = one.node.sandbox.bell
         if not bell.until(lambda: self._is_ready(one) or not one.running, _PATIENCE, slowest=_LOOK):
             raise SubjectSetupError(f"{one.name}: not ready {_PATIENCE:g} s after its start")
 
     def cordon(self, one: FleetNode) -> bool:
-        """Keep further pods from the node; whether that is new."""
+        """Keep further pods from the node. Returns whether it was not cordoned before."""
         found = self._server.ask("GET", f"/api/v1/nodes/{one.name}")
         if found["spec"].get("unschedulable"):
             return False
@@ -141,13 +141,12 @@ class Fleet:
         return True
 
     def uncordon(self, one: FleetNode) -> None:
-        """Let pods come again."""
+        """Allow pods on the node again."""
         self._change(one, {"spec": {"unschedulable": None}})
 
     def ended(self) -> Mapping[str, str]:
-        """Why, by node, of the kubelets that have ended and were not stopped. Raises
-        :class:`SubjectLostError` where the API server, a program of the control plane or a node's
-        sandbox has ended."""
+        """By node, why kubelets have ended that were not stopped. Raises :class:`SubjectLostError`
+        if the API server, a program of the control plane or a node's sandbox has ended."""
         if not self._server.running:
             raise SubjectLostError("the API server has ended")
         for one in self._components:
@@ -157,8 +156,8 @@ class Fleet:
         return {name: why for name, why in down.items() if why}
 
     def close(self) -> None:
-        """Let no client in any more, end every node and the API server, and wait until nothing of
-        them is left. Raises :class:`SubjectNotRestored`."""
+        """Close the clients' port, end every node and the API server, and wait until their
+        sandboxes are gone. Raises :class:`SubjectNotRestored`."""
         if self._bridge is not None:
             self._bridge.close()
         for component in self._components:

@@ -1,4 +1,4 @@
-"""A node of a fleet: its kubelet comes and goes, and its device plugins with it. Drivers of Dynamic
+"""A node of a fleet: its kubelet and its device plugins are started and stopped. Drivers of Dynamic
 Resource Allocation stay."""
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from conformance.subjects.kubelet.sandbox import Sandbox
 from reference.steps import Device, Reboot, RegisterDevices, Start, Stop
 from topologies import Machine
 
-#: Seconds. A kubelet finds a driver's socket at once.
+#: In seconds. A kubelet finds a driver's socket at once.
 _REGISTERED: Final = 60.0
 
 
 @dataclass(eq=False)
 class FleetNode:
-    """A node by its name in the cluster. ``stopped``: whether its kubelet was stopped on purpose;
-    ``release``: of its kubelet.
+    """A node of a fleet; ``name`` is its name in the cluster. ``stopped``: whether its kubelet was
+    stopped on purpose; ``release``: its kubelet's.
 
-    All methods raise :class:`SubjectLostError` where the sandbox is gone.
+    All methods raise :class:`SubjectLostError` if the sandbox is gone.
     """
 
     name: str
@@ -42,7 +42,7 @@ class FleetNode:
 
     @property
     def place(self) -> Path:
-        """The root of its file system, for every process of this user."""
+        """The root of its file system, as a path for every process of this user."""
         return self._sandbox.place
 
     @property
@@ -55,12 +55,12 @@ class FleetNode:
         return self.node.sandbox
 
     def drive(self, name: str, devices: Sequence[Device], ask: Ask) -> None:
-        """Have a driver of this name for these devices from now on. Raises ``OSError``."""
+        """Serve these devices with a driver of this name from now on. Raises ``OSError``."""
         self._drivers.append(DRADriver(name, self.name, devices, self._sandbox.path, ask))
 
     def start(self) -> str:
-        """Start its kubelet, and register its devices and drivers; ``""``, or why the kubelet does
-        not come up. Raises :class:`SubjectUsageError` where it runs."""
+        """Start its kubelet, and register its devices and drivers. Returns why the kubelet does not
+        start, or ``""``. Raises :class:`SubjectUsageError` if it runs."""
         if self.running:
             raise SubjectUsageError(f"{self.name}: its kubelet runs")
         for driver in self._drivers:
@@ -82,19 +82,19 @@ class FleetNode:
             driver.close()
 
     def stop(self, *, kill: bool = False) -> None:
-        """Stop its kubelet by SIGTERM or SIGKILL; containers go on. Raises
-        :class:`SubjectUsageError` where it does not run."""
+        """Stop its kubelet with SIGTERM or SIGKILL; containers keep running. Raises
+        :class:`SubjectUsageError` if it does not run."""
         if not self.running:
             raise SubjectUsageError(f"{self.name}: its kubelet does not run")
         self.node.do(Stop(kill))
         self.stopped = True
 
     def boot(self) -> None:
-        """What a boot of the machine does, while its kubelet is down: no container is left."""
+        """Boot the machine again, which ends all containers; the kubelet must be down."""
         self.node.do(Reboot())
 
     def replace(self, binary: Binary) -> None:
-        """The next kubelet to start is this one."""
+        """Use this kubelet from the next start on."""
         self.node.replace_kubelet(binary)
         self.release = str(binary.release)
 

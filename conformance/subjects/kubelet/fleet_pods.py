@@ -1,4 +1,4 @@
-"""The pods of a fleet's node around a change of its kubelet: evicted before, looked at after."""
+"""The pods of a fleet's node: evicted before a change of its kubelet, compared after it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from conformance.subjects.kubelet.pod_resources import PodResourcesClient, Refus
 from reference.cpuset import CPUSet
 
 _ENDED: Final = ("Failed", "Succeeded")
-#: Seconds until the kubelet has ended pods that are evicted, or lists those that go on.
+#: Seconds in which the kubelet ends evicted pods, or lists the remaining ones.
 _PATIENCE: Final = 60.0
 _LOOK: Final = 0.2
 
 
 class FleetPods:
-    """The pods of ``node``. All methods raise :class:`SubjectLostError` where the API server
-    refuses or does not answer."""
+    """The pods of ``node``. All methods raise :class:`SubjectLostError` if the API server refuses
+    or does not answer."""
 
     def __init__(self, server: APIServer, node: FleetNode) -> None:
         self._server = server
@@ -33,7 +33,7 @@ class FleetPods:
         return {uid: name for uid, name, phase, _ in self._all() if phase not in _ENDED}
 
     def evict(self) -> list[str]:
-        """Evict all of them, as ``kubectl drain`` does, and wait until they are gone; their
+        """Evict all pods, as ``kubectl drain`` does, and wait until they are gone; returns their
         names."""
         evicted = self.alive()
         for each in evicted.values():
@@ -51,8 +51,8 @@ class FleetPods:
         return sorted(evicted.values())
 
     def cpus(self) -> dict[str, CPUSet]:
-        """The exclusive CPUs of each container, as ``NAMESPACE/POD/CONTAINER``, as the kubelet
-        reports them; none where it does not answer."""
+        """The exclusive CPUs of each container that the kubelet reports, by
+        ``NAMESPACE/POD/CONTAINER``; none if it does not answer."""
         try:
             listed = self._client.listed().cpus
         except (Refused, NoCPUs, SubjectLostError):
@@ -75,8 +75,8 @@ class FleetPods:
         self._until(known)
 
     def why_ended(self, uids: dict[str, str]) -> dict[str, str]:
-        """Of these pods, by uid, those that have ended or are gone: their names, with the
-        reason."""
+        """The reasons, by name, for those of these pods (names by uid) that have ended or are
+        gone."""
         found = {uid: (phase, why) for uid, _, phase, why in self._all()}
         states = {name: found.get(uid, ("Failed", "deleted")) for uid, name in uids.items()}
         return {name: why or phase for name, (phase, why) in states.items() if phase in _ENDED}

@@ -1,7 +1,7 @@
-"""Sandboxes are forked by one process of the runner's, for as long as there are any.
+"""One process of the runner forks all sandboxes; it lives as long as there is a sandbox.
 
-What belongs here: that process, and a handle for each that it forked. What never does: what they do
-(:mod:`conformance.subjects.kubelet.inside`).
+What belongs here: that process, and a handle for each process that it forked. What never does: code
+in a sandbox (:mod:`conformance.subjects.kubelet.inside`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from conformance.environment import own_environment
 from conformance.subject import SubjectSetupError
 from conformance.subjects.kubelet import inside
 
-#: How long the process may take to fork; it takes milliseconds.
+#: Seconds that the process may take to fork; it takes milliseconds.
 _PATIENCE: Final = 30.0
 
 
 class Forked:
-    """The process of a sandbox that ends when everything in the sandbox has. It is a child of the
-    forking process, so that its end is that of a pipe."""
+    """The process of a sandbox that ends when all other processes in it have. It is a child of the
+    forking process, so the runner sees its end by the end of a pipe."""
 
     def __init__(self, pid: int, pipe: int) -> None:
         self.pid = pid
@@ -34,7 +34,7 @@ class Forked:
         self._waiting = threading.Lock()
 
     def ends_within(self, seconds: float) -> bool:
-        """Wait for its end; whether it came. May be called again after it."""
+        """Wait for its end; returns whether it ended. May be called again afterwards."""
         with self._waiting:
             if self._pipe < 0:
                 return True
@@ -48,13 +48,13 @@ class Forked:
         return True
 
     def kill(self) -> None:
-        """SIGKILL, unless it has ended."""
+        """Send SIGKILL, unless it has ended."""
         if not self.ends_within(0):
             os.kill(self.pid, signal.SIGKILL)
 
 
 class _Server:
-    """The process, there while any that it forked is."""
+    """The forking process; it runs as long as a process that it forked."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -82,13 +82,13 @@ class _Server:
                 self._end()
 
     def _ask(self, words: Sequence[str], descriptors: Sequence[int]) -> int:
-        """Raises ``OSError``. One that was killed is replaced. So is one whose answer was not
-        waited for, because the next answer would be another's."""
+        """The pid of a new process; raises ``OSError``. A killed forking process is replaced. So is
+        one whose answer was not received, because it would come as the next answer."""
         for _ in range(2):
-            asking = self._asking or self._begin()
+            connection = self._asking or self._begin()
             try:
-                socket.send_fds(asking, [" ".join(words).encode() or b" "], descriptors)
-                if answer := asking.recv(32):
+                socket.send_fds(connection, [" ".join(words).encode() or b" "], descriptors)
+                if answer := connection.recv(32):
                     return int(answer)
             except (BrokenPipeError, ConnectionResetError):
                 pass

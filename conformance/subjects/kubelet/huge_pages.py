@@ -1,8 +1,8 @@
-"""The huge pages of a whole machine, which its tree has by NUMA node alone.
+"""The huge pages of a whole machine, which its tree has only by NUMA node.
 
 A kubelet reads both: those of NUMA nodes for its memory manager, and those of the machine
 (``/sys/kernel/mm/hugepages``) for what pods may request of the node (cAdvisor, ``machine.Info``).
-It takes them off the memory for pods, and that is the host's.
+It subtracts them from the memory for pods, which is the host's.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ _WHOLE: Final = "sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages"
 
 
 def with_huge_pages_of_all(tree: Tree) -> Tree:
-    """``tree``, with the sum of the huge pages of its NUMA nodes. Where they would take more than
-    an eighth of the host's memory, of which pods get the rest, there are none as a whole: no pod
-    may request any then."""
+    """``tree``, with the sum of the huge pages of its NUMA nodes. If that is more than an eighth of
+    the host's memory, of which pods get the rest, the sum is 0, and no pod may request any."""
     pages: Counter[int] = Counter()
     for path in tree:
         if (match := _OF_NODE.fullmatch(path)) and (text := tree[path].strip()).isdigit():

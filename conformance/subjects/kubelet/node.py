@@ -1,8 +1,8 @@
-"""One node: a sandbox with a machine, a runtime, and a kubelet that comes and goes.
+"""One node: a sandbox with a machine, a runtime, and a kubelet that is started and stopped.
 
 What belongs here: what each step of :mod:`reference.steps` does to machine, manifests and state
-file, and how a :class:`~reference.view.View` is put together. What never does: the kubelet's
-process (:mod:`conformance.subjects.kubelet.process`), and what ought to come of a step.
+file, and how a :class:`~reference.view.View` is made. What never does: the kubelet's process
+(:mod:`conformance.subjects.kubelet.process`), and judging the effect of a step.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ _ENDED: Final = ("Failed", "Succeeded")
 STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
 
 
-#: Seconds more for whatever follows a restart of the runtime. A kubelet looks for its runtime every
-#: 5 seconds (``updateRuntimeUp``), and leaves its pods alone for up to 5 more (``syncLoop``); on a
-#: busy host it takes longer.
+#: Seconds more for effects after a restart of the runtime. A kubelet checks its runtime every 5
+#: seconds (``updateRuntimeUp``), and does not sync pods for up to 5 more (``syncLoop``); on a busy
+#: host it takes longer.
 RUNTIME_RECOVERY: Final = 20.0
-#: Seconds more where a container ends that has ended before: its kubelet starts it again after 10
-#: seconds and up to half as much again (``backOffPeriod``, ``pod_workers.go``).
+#: Seconds more if a container ends for a second time: its kubelet restarts it after 10 to 15
+#: seconds (``backOffPeriod``, ``pod_workers.go``).
 BACK_OFF: Final = 20.0
-#: Seconds until a kubelet has told the API server again what its node offers: every second, as
-#: it is configured (``nodeStatusUpdateFrequency``), and later on a busy host.
+#: Seconds until a kubelet has updated its node's status at the API server: every second, as
+#: configured (``nodeStatusUpdateFrequency``), and later on a busy host.
 NODE_STATUS: Final = 20.0
-#: Seconds more where a pod has the name of a former one: a kubelet begins with a static pod when it
-#: is done with the former one of its name (``allowPodStart``, ``pod_workers.go``).
+#: Seconds more if a pod has the name of an earlier one: a kubelet starts a static pod only after
+#: the earlier one of its name has ended (``allowPodStart``, ``pod_workers.go``).
 RETURN: Final = 10.0
-#: Seconds after its first list in which a kubelet admits the pods of an API server, and says so.
-#: Until then the server has them as they were, and one that will be refused seems to run.
+#: Seconds after its first list in which a kubelet admits the pods of an API server and updates
+#: their status. Until then the server has the old status: a pod that will be rejected seems to run.
 FIRST_ADMISSIONS: Final = 1.5
-#: Seconds until the API server was told that a container has another size: a kubelet looks at its
-#: containers every second. What was not granted to the end is waited for no longer.
+#: Seconds until the API server has a container's new size: a kubelet checks its containers every
+#: second. A resize that takes longer is not waited for.
 RESIZE_STATUS: Final = 5.0
 _ASKS_EACH: Final = 0.2
 
@@ -79,10 +79,10 @@ _ASKS_EACH: Final = 0.2
 class KubeletNode(SteppedNode):
     """A node under test (:class:`conformance.subject.NodeUnderTest`) around a real kubelet.
 
-    ``sandboxes`` has the sandbox, and gets it back when the node is closed. ``certificates`` are
+    ``sandboxes`` gives the sandbox, and gets it back when the node is closed. ``certificates`` are
     those of :class:`~conformance.subjects.kubelet.process.KubeletProcess`. Its pods come from
-    ``api_server`` where the configuration says so, else from manifests. ``runtime`` is its
-    container runtime, ``name_in_cluster`` its name there (``""``: it belongs to none).
+    ``api_server`` if the configuration says so, else from manifests. ``runtime`` is its container
+    runtime, ``name_in_cluster`` its name at the API server (``""`` without one).
     """
 
     def __init__(
@@ -151,11 +151,11 @@ class KubeletNode(SteppedNode):
 
     @property
     def sandbox(self) -> Sandbox:
-        """The sandbox it lives in."""
+        """The node's sandbox."""
         return self._sandbox
 
     def replace_kubelet(self, binary: Binary) -> None:
-        """The next kubelet to start is this one. Raises :class:`SubjectLostError` while one
+        """Use this kubelet from the next start on. Raises :class:`SubjectLostError` if a kubelet
         runs."""
         if self._is_up():
             raise SubjectLostError("another kubelet, while the kubelet runs")
@@ -167,7 +167,7 @@ class KubeletNode(SteppedNode):
     # --- steps -------------------------------------------------------------------------------
 
     def do(self, step: Step) -> None:
-        """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
+        """See :class:`conformance.subject.NodeUnderTest`."""
         self._require_alive()
         self._process.watch()
         self._asked, self._flood = None, None
@@ -207,7 +207,7 @@ class KubeletNode(SteppedNode):
                 api = _required(self._api, step)
                 api.resize(pod)
                 if any(one.resize_restarts for one in pod.containers):
-                    is_known = partial(_has_told_of_resizes, api, self._process)
+                    is_known = partial(_server_knows_resizes, api, self._process)
                     self._until(is_known, self._patience.effect, slowest=_ASKS_EACH)
             case steps.AddEphemeral(pod=name, container=container):
                 _required(self._api, step).add_ephemeral(name, container)
@@ -223,11 +223,11 @@ class KubeletNode(SteppedNode):
 
     def _start(self) -> None:
         if not self._is_up():
-            # A kubelet that starts forgets its back-off, and a container that it starts again is
-            # the first of it: one that ended while it was down, or with a pod that was refused.
+            # A kubelet that starts forgets its back-off. Only a container that it then starts again
+            # counts: one that ended while it was down, or with a rejected pod.
             ended = self.runtime.ended()
             self._killed = {(self._names[uid], name) for uid, name in ended if uid in self._names}
-            # Pods that run have cgroups on a node, which an older kubelet has not made here.
+            # Running pods have cgroups on a real node. Here an older kubelet has not made them.
             ready = self.runtime.pod_cgroups(ready=True)
             known = {pod_cgroups.path_of(pod) for pod in self._applied.values() if pod.uid in ready}
             self._process.start(self._config, sorted((known | {*ready.values()}) - {""}))
@@ -237,10 +237,10 @@ class KubeletNode(SteppedNode):
 
     def _stop(self, kill: bool) -> None:
         if self._is_up():
-            is_known = partial(_has_told, self._api, self._process, self._applied)
+            is_known = partial(_is_end_known, self._api, self._process, self._applied)
             self._until(is_known, self._patience.effect)
-            # Those of refused pods go within two seconds. One that stays has another pod's quota
-            # when the next kubelet admits the pod.
+            # A kubelet removes cgroups of rejected pods within two seconds. One that is left would
+            # have a wrong quota when the next kubelet admits the pod.
             left = partial(_leaves_a_cgroup, self.runtime, self._sandbox)
             uids = [pod.uid for pod in self._applied.values()]
             self._until(
@@ -255,7 +255,7 @@ class KubeletNode(SteppedNode):
         self.runtime.drop_everything()
         pod_cgroups.remove_all(self._sandbox)
         boot_id = Path("/proc/sys/kernel/random/uuid").read_text()
-        # In place: the kubelet sees this very file in /proc/sys, by a bind mount.
+        # Written in place: a bind mount shows the kubelet this file in /proc/sys.
         self._sandbox.path(f"{AREA}/settings/kernel/random/boot_id").write_text(boot_id)
 
     def _bind(self, machine: Machine) -> None:
@@ -272,10 +272,10 @@ class KubeletNode(SteppedNode):
         source = "file" if self._api is None else "api"
         self._until(lambda: self._process.has_listed(source), FIRST_LIST)
         if self._api is not None:
-            is_known = partial(_has_told_of_resizes, self._api, self._process)
+            is_known = partial(_server_knows_resizes, self._api, self._process)
             if not self._until(is_known, RESIZE_STATUS, slowest=_ASKS_EACH):
                 self._api.give_up_resizes()
-            # A kubelet that starts admits pods by their age.
+            # A kubelet that starts admits pods in the order of their age.
             pod = replace(pod, uid=self._api.create(pod, later=not self._is_up()))
         if pod.name in self._names.values():
             self._recovery = max(self._recovery, RETURN)
@@ -292,12 +292,12 @@ class KubeletNode(SteppedNode):
         rounds: bool = True,
         done: Callable[[Pod], bool] | None = None,
     ) -> None:
-        """``done``: what is waited for, unless it is that the pod is gone."""
+        """Delete a pod, and wait until it is gone, or until ``done``."""
         is_done = done or self._is_gone
         pod = self._applied.pop(name, None)
         if self._api is None:
             self._sandbox.path(_manifest(name)).unlink(missing_ok=True)
-        elif pod is not None:  # a kubelet that is down would find a pod that is being deleted
+        elif pod is not None:  # by force, or the next kubelet would find it being deleted
             self._api.delete(name, force=force or not self._is_up())
         if pod is not None and force:
             forgotten = partial(_has_forgotten, self._process, pod)
@@ -307,8 +307,8 @@ class KubeletNode(SteppedNode):
             self._until(lambda: is_done(pod), self._patience.effect)
 
     def _is_gone(self, pod: Pod | None) -> bool:
-        """Also true where the kubelet is down: then it does not take the containers away. That it
-        still lists the pod means that it has not seen the manifest go, and may yet start it."""
+        """Whether a pod has ended. It is true if the kubelet is down, since it then ends no
+        container. If the kubelet still lists the pod, it may still start it."""
         if not self._is_up() or pod is None:
             return True
         if pod.uid in self.runtime.running_ids().values():
@@ -336,11 +336,11 @@ class KubeletNode(SteppedNode):
         return self.runtime.end_container(_uid(self._applied.get(name)), container, exit_code)
 
     def _await_reconcile(self) -> None:
-        """A round visits the containers that the kubelet knows to run, so it has to know them
-        first. A round leaves no trace when nothing is to be done; it begins one period after the
-        last one ended. So after two periods (and as much again as a round takes) one has begun
-        and ended after this moment, whatever the kubelet was doing in it. An answer at the end
-        shows that the kubelet had the processor meanwhile."""
+        """Wait for a reconcile round. It visits the containers that the kubelet knows to run, so it
+        has to know them first. A round without updates cannot be seen. It begins one period after
+        the last one ended. So after two periods and the time of a round, one has begun and ended
+        after this moment. An answer at the end shows that the kubelet had the processor in that
+        time."""
         if not self._is_up() or self._config.policy == "none":
             return
         self._until(self._knows_what_runs, self._patience.effect)
@@ -364,14 +364,14 @@ class KubeletNode(SteppedNode):
     def view(self) -> View:
         """What can be seen now; see :class:`reference.view.View`.
 
-        An exit status of 128 and more is 128 + the signal that the kubelet died of. A kubelet that
-        does not answer shows its pods as pending. Raises :class:`SubjectLostError` where the
-        sandbox ended.
+        An exit status of 128 and more is 128 + the signal that the kubelet died of. The pods of a
+        kubelet that does not answer are pending. Raises :class:`SubjectLostError` if the sandbox
+        ended.
         """
         self._require_alive()
         running = self._is_up()
-        # The kubelet writes its state file, then speaks to the runtime, then shows the pod.
-        # Looked at the other way round, whatever has an effect here is here itself.
+        # The kubelet writes its state file, then calls the runtime, then shows the pod. Read in
+        # reverse order, the view has the cause of every effect in it.
         pods = self._pods() if running else {}
         cpusets = self.runtime.cpusets()
         text = _text_at(self._sandbox.path(STATE_FILE))
@@ -409,16 +409,17 @@ class KubeletNode(SteppedNode):
             return seen
         if isinstance(self._asked, steps.AskMetrics):
             return replace(seen, metrics=self._process.metrics())
-        called = {_called(self._api, name): name for name in self._names.values()}
+        called = {_name_in_kubelet(self._api, name): name for name in self._names.values()}
         pod = self._asked.pod if isinstance(self._asked, steps.AskPodResources) else ""
-        return _with_answer(seen, self._asked, self._pod_resources, _called(self._api, pod), called)
+        wanted = _name_in_kubelet(self._api, pod)
+        return _with_answer(seen, self._asked, self._pod_resources, wanted, called)
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
-        """Look until ``satisfied``, or until nothing more can come: the kubelet is down or known to
-        hang, or the patience for an effect is at its end. It is longer on a busy host.
+        """Look until ``satisfied`` is true, or no effect can come any more: the kubelet is down or
+        hangs, or the time for an effect is over, which is longer on a busy host.
 
-        Then a kubelet hangs that does not answer, or has begun nothing for a pod. Raises
-        :class:`SubjectLostError` where it was not given a processor.
+        Then a kubelet counts as hanging if it does not answer, or has done nothing for a pod.
+        Raises :class:`SubjectLostError` if it had no processor.
         """
         last: list[View] = []
 
@@ -427,7 +428,7 @@ class KubeletNode(SteppedNode):
             last[:] = [self.view()]
             return satisfied(last[0]) or down or bool(self._process.hangs)
 
-        # Two reconcile rounds are over later than with the default period.
+        # Two reconcile rounds take longer than with the default period.
         late = 2 * (self._config.reconcile_period - RECONCILE_PERIOD) / 1000
         longer = self._recovery + late
         patience, later = self._patience.effect + longer, self._patience.after_progress + longer
@@ -435,7 +436,7 @@ class KubeletNode(SteppedNode):
         if not self._process.shows(look, patience, lambda: set(self.runtime.running_ids()), later):
             seconds = time.monotonic() - began
             self._process.require_processor(seconds)
-            idle = _nothing_done(self._process, self.runtime, self._applied, last[0])
+            idle = _not_begun(self._process, self.runtime, self._applied, last[0])
             if idle:
                 self._process.note_hang(f"no effect in {seconds:.2g} s: {idle}", seconds)
                 return self.view()
@@ -458,8 +459,7 @@ class KubeletNode(SteppedNode):
         return self._names.get(uid, uid)
 
     def evidence(self) -> str:
-        """The kubelet's error lines and last lines, its last calls to the runtime, and whether it
-        does not answer."""
+        """See :meth:`~conformance.subjects.kubelet.process.KubeletProcess.evidence`."""
         return self._process.evidence()
 
     @property
@@ -467,7 +467,7 @@ class KubeletNode(SteppedNode):
         return self._sandbox.killed_at_rename
 
     def close(self) -> None:
-        """Leave nothing behind; see :class:`~conformance.subjects.kubelet.sandboxes.Sandboxes` for
+        """Leave nothing behind; :class:`~conformance.subjects.kubelet.sandboxes.Sandboxes` says
         when the sandbox is gone. May be called twice."""
         if self._closed:
             return
@@ -483,9 +483,9 @@ class KubeletNode(SteppedNode):
         self._sandboxes.give_back(self._sandbox)
 
 
-def _has_told(api: APIPods | None, process: KubeletProcess, applied: Mapping[str, Pod]) -> bool:
-    """Whether the API server knows which pods have ended: a kubelet tells it a moment later than it
-    shows it itself, and the next kubelet goes by what the server knows."""
+def _is_end_known(api: APIPods | None, process: KubeletProcess, applied: Mapping[str, Pod]) -> bool:
+    """Whether the API server knows which pods have ended. A kubelet shows it a moment earlier
+    itself, and the next kubelet reads it from the server."""
     if api is None or process.hangs:
         return True
     there = {pod.uid for pod in applied.values()}
@@ -494,30 +494,30 @@ def _has_told(api: APIPods | None, process: KubeletProcess, applied: Mapping[str
 
 
 def _has_forgotten(process: KubeletProcess, pod: Pod) -> bool:
-    """Whether the kubelet says that it has the pod no more. One that sees containers go before the
-    manifest starts them again, and may do so long after it has seen both."""
+    """Whether the kubelet no longer lists the pod. A kubelet that sees containers end before the
+    manifest is gone restarts them, perhaps long after both."""
     listed = process.pods()
     return not process.silence and all(status.uid != pod.uid for status in listed)
 
 
 def _is_being_terminated(runtime: FakeRuntime, sandbox: Sandbox, uid: str) -> bool:
-    """Whether a pod is, which counts as active until it has ended, whatever its phase
+    """Whether a pod is being terminated. It counts as active until that is done, in any phase
     (``filterOutInactivePods``, ``kubelet_pods.go``). Its sandbox is stopped near the end, and its
-    cgroup removed when it has ended (``SyncTerminatedPod``, ``kubelet.go``)."""
+    cgroup is removed at the end (``SyncTerminatedPod``, ``kubelet.go``)."""
     return uid in runtime.pod_cgroups(ready=True) or _leaves_a_cgroup(runtime, sandbox, uid)
 
 
 def _leaves_a_cgroup(runtime: FakeRuntime, sandbox: Sandbox, uid: str) -> bool:
-    """Whether a pod has a cgroup though its sandboxes were all stopped."""
+    """Whether a pod still has a cgroup after all its sandboxes were stopped."""
     cgroup = runtime.pod_cgroups(ready=False).get(uid)
     if not cgroup or uid in runtime.pod_cgroups(ready=True):
         return False
     return sandbox.path(f"{OWN_CGROUPS}/{cgroup}").exists()
 
 
-def _has_told_of_resizes(api: APIPods, process: KubeletProcess) -> bool:
-    """Whether the API server knows of resizes that came about. The kubelet has the sizes of running
-    containers from there as it admits the next pod."""
+def _server_knows_resizes(api: APIPods, process: KubeletProcess) -> bool:
+    """Whether the API server knows the results of resizes. When the kubelet admits the next pod, it
+    reads the sizes of running containers from there."""
     return api.shows_resizes() or not process.running or bool(process.hangs)
 
 
@@ -527,7 +527,7 @@ def _versions(texts: Iterable[str], release: str) -> tuple[Version, ...]:
 
 
 def _joined(api_server: APIServer | None, sandbox: Sandbox) -> APIPods:
-    """The node becomes one of the API server's. Raises :class:`SubjectSetupError`."""
+    """Join the node to the API server. Raises :class:`SubjectSetupError`."""
     if api_server is None:
         raise SubjectSetupError("there is no API server")
     try:
@@ -539,9 +539,9 @@ def _joined(api_server: APIServer | None, sandbox: Sandbox) -> APIPods:
 
 
 def _offers(api: APIPods, resource: str, number: int) -> bool:
-    """Whether the kubelet has told the server that devices are back. It admits a pod by what the
-    server says of its node (predicate.go), and may have told it at its start that they are away.
-    Devices of which it never told are no obstacle (``removeMissingExtendedResources``)."""
+    """Whether the server's status of the node has the devices again. The kubelet admits a pod by
+    that status (predicate.go), and may have removed the devices from it at its start. Devices that
+    were never in it are ignored (``removeMissingExtendedResources``)."""
     return api.offers(resource) == number
 
 
@@ -552,7 +552,7 @@ def _required(api: APIPods | None, step: Step) -> APIPods:
 
 
 def _with_resize(api: APIPods | None, status: PodStatus) -> PodStatus:
-    """That the kubelet says nothing of a resize of which it has not heard yet is no answer."""
+    """The status, with :data:`NOT_SEEN` if the kubelet does not know the last resize yet."""
     asked = api.asked.get(status.uid) if api is not None else None
     heard = asked is None or asked == status.resources
     return status if heard else replace(status, resize=NOT_SEEN)
@@ -565,18 +565,18 @@ def _with_answer(
     wanted: tuple[str, str],
     called: Mapping[tuple[str, str], str],
 ) -> View:
-    """The view with what the kubelet answers to what it is asked at its pod-resources socket.
-    ``wanted``: the namespace and name of the pod that it may be asked for; ``called``: our name for
-    those of each pod."""
+    """The view with the kubelet's answer at its pod-resources socket. ``wanted`` is the namespace
+    and name of the pod that is asked for, if any; ``called`` has the scenario's name by those of
+    each pod."""
     try:
         match asked:
             case steps.AskAllocatable():
-                could = client.allocatable()
+                allocatable = client.allocatable()
                 return replace(
                     seen,
-                    allocatable=could.cpus,
-                    allocatable_devices=could.devices,
-                    allocatable_memory=could.memory,
+                    allocatable=allocatable.cpus,
+                    allocatable_devices=allocatable.devices,
+                    allocatable_memory=allocatable.memory,
                 )
             case steps.AskPodResources(pod=""):
                 listed = client.listed()
@@ -592,18 +592,18 @@ def _with_answer(
         return replace(seen, pod_resources_error=str(error))
 
 
-def _called(api: APIPods | None, pod: str) -> tuple[str, str]:
-    """A pod's namespace and name, as the kubelet has them. To the name of a static pod that of its
-    node is appended."""
+def _name_in_kubelet(api: APIPods | None, pod: str) -> tuple[str, str]:
+    """A pod's namespace and name in the kubelet, which appends the node's name to that of a static
+    pod."""
     if api is not None:
         return api.namespace, pod
     return _NAMESPACE, f"{pod}-{kubelet_config.NODE_NAME}"
 
 
-def _nothing_done(
+def _not_begun(
     process: KubeletProcess, runtime: FakeRuntime, applied: Mapping[str, Pod], view: View
 ) -> str:
-    """What a kubelet that runs owes an answer to, and has not even begun."""
+    """What a running kubelet has to do and has not begun, in words; ``""`` if there is nothing."""
     if process.silence:
         return f"it does not answer ({process.silence})"
     begun = runtime.pod_cgroups(ready=True).keys() | runtime.pod_cgroups(ready=False).keys()
@@ -637,9 +637,8 @@ def _docker_at(path: Path) -> FakeDocker:
 
 
 def _pod_view(status: PodStatus | None, started: Collection[str], pod: Pod | None) -> PodView:
-    """The kubelet's own phase follows the runtime by up to a second (its PLEG), so a pod runs as
-    soon as the runtime runs all of it. Where containers may end for good, its word counts as
-    well."""
+    """A pod runs as soon as the runtime runs all its containers, since the kubelet's phase is up to
+    a second late (its PLEG). If containers may end permanently, the kubelet's phase counts, too."""
     if status is None:
         return PodView(Phase.PENDING)
     if status.phase == "Failed" and status.reason:

@@ -17,16 +17,16 @@ _PODS: Final = "kubepods"
 
 
 def path_of(pod: Pod) -> str:
-    """Below the root, as ``GetPodContainerName`` has it (``pod_container_manager_linux.go``)."""
+    """The path of a pod's cgroup (``GetPodContainerName``, ``pod_container_manager_linux.go``)."""
     kind = qos_class(pod)
     above = _PODS if kind == GUARANTEED else f"{_PODS}/{kind.lower()}"
     return f"{above}/pod{pod.uid}"
 
 
 def cfs_of(sandbox: Sandbox, cgroup: str) -> CFS | None:
-    """What this cgroup says of processor time; ``None`` where there is none. Without a quota its
-    period says nothing. A file is empty for a moment while it is written: no cgroup has weight
-    0."""
+    """The cgroup's CFS settings; ``None`` if it does not exist. Without a quota its period is
+    ignored. A file is empty for a moment while it is written: then the weight is 0, which no cgroup
+    has."""
     folder = sandbox.path(f"{OWN_CGROUPS}/{cgroup}")
     try:
         quota, _, period = (folder / "cpu.max").read_text().partition(" ")
@@ -49,7 +49,7 @@ def burstable_weight(sandbox: Sandbox) -> int | None:
 
 
 def pods_cpus(sandbox: Sandbox) -> CPUSet:
-    """The cpuset that is written into the cgroup that all pods are in; empty without one."""
+    """The cpuset of the cgroup that all pods are in; empty without one."""
     try:
         return CPUSet.parse(sandbox.path(f"{OWN_CGROUPS}/{_PODS}/cpuset.cpus").read_text().strip())
     except FileNotFoundError:

@@ -26,11 +26,12 @@ from conformance.kubelets.pod_resources import (
     memory_by_pod,
 )
 from conformance.subject import SubjectLostError
+from conformance.subjects.kubelet.serving import serialized
 from reference import CPUSet
 from reference.kubelet.pod_resources import BURST, CALLS_A_SECOND
 from reference.view import HeldDevice, HeldMemory
 
-#: A kubelet answers in a millisecond.
+#: In seconds. A kubelet answers in a millisecond.
 _PATIENCE: Final = 5.0
 #: No answer, or one that cannot be read.
 _LOST: Final = (
@@ -46,7 +47,7 @@ class Refused(Exception):
 
 
 class Listed(NamedTuple):
-    """What the kubelet names for every pod."""
+    """What the kubelet reports for every pod."""
 
     cpus: CPUsByPod
     devices: DevicesByPod
@@ -54,7 +55,7 @@ class Listed(NamedTuple):
 
 
 class Allocatable(NamedTuple):
-    """What pods could have."""
+    """The allocatable resources."""
 
     cpus: CPUSet
     devices: frozenset[HeldDevice]
@@ -62,15 +63,15 @@ class Allocatable(NamedTuple):
 
 
 class PodResourcesClient:
-    """Asks at the socket ``path``; each question has a connection of its own, since kubelets come
-    and go. All methods raise :class:`Refused`, :class:`NoCPUs`, and :class:`SubjectLostError` where
-    nothing that can be read was answered."""
+    """A client of the socket ``path``. Each request has its own connection, since another kubelet
+    may have started. All methods raise :class:`Refused`, :class:`NoCPUs`, and
+    :class:`SubjectLostError` if there is no answer, or one that cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def listed(self) -> Listed:
-        """Every pod that the kubelet names (``List``)."""
+        """Every pod that the kubelet reports (``List``)."""
         pods = self._ask(LIST, pb.NoArguments(), pb.ListPodResourcesResponse).pod_resources
         return Listed(cpus_by_pod(pods), devices_by_pod(pods), memory_by_pod(pods))
 
@@ -81,14 +82,14 @@ class PodResourcesClient:
         return cpus_by_pod([answer.pod_resources])
 
     def allocatable(self) -> Allocatable:
-        """What pods could have (``GetAllocatableResources``)."""
+        """The allocatable resources (``GetAllocatableResources``)."""
         answer = self._ask(ALLOCATABLE, pb.NoArguments(), pb.AllocatableResourcesResponse)
         return Allocatable(cpus(answer.cpu_ids), devices(answer.devices), memory(answer.memory))
 
     def flood(self, times: int) -> dict[str, int]:
-        """Ask for every pod so many times at once: how many answers there were by their error
-        (``""``: none). Raises :class:`SubjectLostError` also where the calls took so long that a
-        limit on calls a second would have let all of them pass."""
+        """Send ``times`` requests for all pods at once. Returns the number of answers by their
+        error (``""`` without one). Raises :class:`SubjectLostError` also if the calls took so long
+        that a limit on calls a second could not refuse any."""
         began = time.monotonic()
         with grpc.insecure_channel(f"unix:{self._path}") as channel:
             call = _call(channel, LIST, pb.ListPodResourcesResponse)
@@ -115,14 +116,14 @@ class PodResourcesClient:
 def _call(channel: grpc.Channel, method: str, kind: type[Message]) -> Any:
     return channel.unary_unary(
         method,
-        request_serializer=lambda message: message.SerializeToString(),
+        request_serializer=serialized,
         response_deserializer=kind.FromString,
     )
 
 
 def _error_of(error: BaseException | None) -> str:
     """The text of the error with which a call ended; ``""`` without one. Raises
-    :class:`SubjectLostError` where there was no answer."""
+    :class:`SubjectLostError` if there was no answer."""
     if error is None:
         return ""
     if not isinstance(error, grpc.RpcError) or error.code() in _LOST:

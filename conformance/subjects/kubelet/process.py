@@ -1,7 +1,7 @@
 """The kubelet of one node as a process: started, watched, stopped.
 
-What belongs here: whether it is up, hangs, was given a processor, answers, and why it ended. What
-never does: pods, and what a step does to the node (:mod:`conformance.subjects.kubelet.node`).
+What belongs here: whether it is up, hangs, had a processor, answers, and why it ended. What never
+does: pods, and what a step does to the node (:mod:`conformance.subjects.kubelet.node`).
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ from conformance.subjects.kubelet.sandbox import STATE_DIR, Sandbox
 from conformance.subjects.processor import ProcessorTime, processor_time
 from reference.steps import KubeletConfig
 
-#: The device manager makes this socket; it is started after the CPU manager, in every release
-#: (``cm/container_manager_linux.go``, ``Start``). So the CPU manager is up once it is there.
+#: The device manager makes this socket. In every release it starts after the CPU manager
+#: (``cm/container_manager_linux.go``, ``Start``), so the CPU manager is up if the socket exists.
 DEVICE_SOCKET: Final = f"{STATE_DIR}/device-plugins/kubelet.sock"
 
-#: A start is looked at more often than anything else, since a look at a file that is not there yet
-#: costs little; every 2 ms would cost a third more processor time.
+#: Seconds between looks at a start. They are frequent, since a look at a missing file takes little
+#: time; every 2 ms would take a third more processor time.
 _START_LOOK: Final = 0.005
-#: A kubelet lives for a second here. Unless it is told to let its heap grow to five times what is
-#: alive, garbage collection takes an eighth of the processor time of its start (and spares 2 MB).
+#: A kubelet runs for about a second here. With Go's default garbage collection takes an eighth of
+#: the processor time of its start, and saves only 2 MB. So the heap may grow to five times its live
+#: size.
 _THRIFT: Final = {"GOGC": "400"}
-#: Why a kubelet ends that may watch no file: others of this host's programs have all inotify
-#: instances that Linux gives a user.
+#: The error of a kubelet that cannot watch files: other programs have all inotify instances that
+#: Linux gives a user.
 _NO_INSTANCE: Final = "inotify_init: too many open files"
-#: Seconds after its start in which a kubelet has listed its pods, on a busy host, too: manifests at
-#: once, those of an API server after a second (``WaitForAPIServerSyncPeriod``). One that has not
-#: said so by then is waited for no longer.
+#: Seconds after its start in which a kubelet has listed its pods, even on a busy host: manifests at
+#: once, those of an API server after a second (``WaitForAPIServerSyncPeriod``). Then the wait ends.
 FIRST_LIST: Final = 5.0
-#: So many times as long a kubelet is waited for that is kept from a processor.
+#: A kubelet without a processor is waited for at most so many times as long.
 _MOST_WAITS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a node is waited for, in seconds: for a kubelet to come up or to end, and for the
-    effect of any other step. Long, because a busy machine is no verdict; a hang costs this."""
+    """Seconds that a node is waited for: for a kubelet to start or to end, and for the effect of
+    any other step. They are many, because a busy host must not look like a hang."""
 
     start: float = 60.0
     effect: float = 15.0
 
     @property
     def after_progress(self) -> float:
-        """Seconds for the effect of a step after the last container has started. Who is in haste
-        looks again with all patience."""
+        """Seconds for the effect of a step after the last container has started. They are not
+        doubled for a shorter patience: its callers try again with the full one."""
         return self.effect if self.effect < PATIENT.effect else 2 * self.effect
 
 
@@ -66,7 +66,7 @@ PATIENT: Final = Patience()
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """The kubelet to start: an absolute path, and the release that it says it is."""
+    """A kubelet: its absolute path, and the release that it says it is."""
 
     path: Path
     release: Minor
@@ -76,11 +76,11 @@ class KubeletProcess:
     """One kubelet at a time in ``sandbox``, which calls ``runtime``; the next one to start is
     ``binary``.
 
-    ``certificates`` is filled with those that the first kubelet makes for itself, and given to the
-    next one: making an RSA key is a third of a kubelet's start. ``hangs`` says in what way the
-    kubelet hangs (``""``: it is not known to), ``node_in_cluster`` is that of
-    :func:`~conformance.kubelets.configuration.arguments`, ``silence`` why it did not answer when it
-    was last asked (``""``: it did).
+    ``certificates`` gets those that the first kubelet makes for itself, for the next ones: an RSA
+    key takes a third of a kubelet's start. ``hangs`` says how the kubelet hangs (``""`` if it is
+    not known to). ``node_in_cluster`` is that of
+    :func:`~conformance.kubelets.configuration.arguments`. ``silence`` says why it did not answer
+    the last request (``""`` if it did).
     """
 
     def __init__(
@@ -109,12 +109,12 @@ class KubeletProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it runs. Its end is known at once."""
+        """Whether it runs. It is false as soon as the kubelet has ended."""
         return self._sandbox.running
 
     @property
     def error(self) -> str:
-        """Why the kubelet that does not run gave up; ``""`` where it was stopped."""
+        """Why the kubelet gave up; ``""`` if it was stopped."""
         if self._was_stopped or self._sandbox.log is None:
             return ""
         self._error = self._error or self._why_it_ended(self._sandbox.log)
@@ -122,8 +122,8 @@ class KubeletProcess:
 
     @property
     def exit_status(self) -> int | None:
-        """Of the kubelet that does not run; 128 + the signal that it died of, as shells have it.
-        ``None`` where it was stopped."""
+        """The exit status of the kubelet that has ended; 128 + the signal that ended it, as in
+        shells. ``None`` if it was stopped."""
         status = self._sandbox.exit_status
         if self._was_stopped or status is None:
             return None
@@ -136,9 +136,9 @@ class KubeletProcess:
     # --- start and stop ----------------------------------------------------------------------
 
     def start(self, config: KubeletConfig, pods: Sequence[str] = ()) -> None:
-        """Start it, and wait until it is up, gives up or hangs. ``pods``: the cgroups of those that
-        run. Raises :class:`SubjectLostError` where it was refused an answer, a processor or an
-        inotify instance."""
+        """Start it, and wait until it is up, gives up or hangs. ``pods``: the cgroups of running
+        pods. Raises :class:`SubjectLostError` if it lacked a served call, a processor or an inotify
+        instance."""
         self._sandbox.path(DEVICE_SOCKET).unlink(missing_ok=True)
         self._give_certificates()
         release = self.binary.release
@@ -171,8 +171,8 @@ class KubeletProcess:
         self._keep_certificates()
 
     def stop(self, kill: bool) -> None:
-        """SIGTERM or SIGKILL, and wait until it has ended. One that outlives SIGTERM hangs, and is
-        killed. Raises :class:`SubjectLostError` where it outlives SIGKILL."""
+        """Send SIGTERM or SIGKILL, and wait until it has ended. One that outlives SIGTERM hangs,
+        and is killed. Raises :class:`SubjectLostError` if it outlives SIGKILL."""
         self._stopped = True
         self._endpoint.close()
         if kill:
@@ -184,14 +184,14 @@ class KubeletProcess:
             return
         sign = "SIGKILL" if kill else "SIGTERM"
         what = f"not ended {self._patience.effect:g} s after {sign}"
-        if kill:  # what the kernel does not kill is no matter of the kubelet
+        if kill:  # that is the kernel's fault, not the kubelet's
             self._lose(f"the kubelet is {what}")
         self.note_hang(what, self._patience.effect)
         self._sandbox.kill()
         self._has_ended()
 
     def close(self) -> None:
-        """Ask it no more."""
+        """Close the connection to it."""
         self._endpoint.close()
 
     def _has_ended(self) -> bool:
@@ -232,11 +232,11 @@ class KubeletProcess:
     # --- watching ----------------------------------------------------------------------------
 
     def watch(self) -> None:
-        """From now on its processor time is counted."""
+        """Count its processor time from now on."""
         self._used = processor_time(self._sandbox.pid)
 
     def pods(self) -> list[PodStatus]:
-        """What it says of its pods; none where it does not answer, and ``silence`` says why."""
+        """The status of its pods; none if it does not answer, and ``silence`` says why."""
         try:
             answer = self._endpoint.pods()
         except NoAnswer as error:
@@ -246,24 +246,24 @@ class KubeletProcess:
         return answer
 
     def has_listed(self, source: str) -> bool:
-        """Whether it has listed the pods of ``"api"`` or ``"file"`` since it was started, or will
-        not. A pod that comes with the first list is admitted before its source counts as ready
-        (``syncLoopIteration``), and so before what pods held that are gone is free."""
+        """Whether it has listed the pods of ``"api"`` or ``"file"`` since its start, or will not. A
+        pod in the first list is admitted before its source counts as ready (``syncLoopIteration``),
+        and so before the CPUs of deleted pods are free."""
         log = self._sandbox.log
         is_late = time.monotonic() > self._started + FIRST_LIST
         listed = log is not None and log.has_listed(source)
         return listed or is_late or not self.running or bool(self.hangs)
 
     def metrics(self) -> dict[str, float]:
-        """What it counts. Raises :class:`SubjectLostError` where it does not answer."""
+        """Its metrics. Raises :class:`SubjectLostError` if it does not answer."""
         try:
             return self._endpoint.metrics()
         except NoAnswer as error:
             raise SubjectLostError(str(error)) from error
 
     def note_hang(self, what: str, seconds: float) -> None:
-        """Note that the kubelet did nothing for ``seconds``. Raises :class:`SubjectLostError` where
-        it was given no processor."""
+        """Note that the kubelet did nothing for ``seconds``. Raises :class:`SubjectLostError` if it
+        had no processor."""
         spent = self.require_processor(seconds)
         self.hangs = f"{what}; it used {spent.used:.1f} s of processor time meanwhile"
 
@@ -274,11 +274,11 @@ class KubeletProcess:
         progress: Callable[[], object],
         after_progress: float,
     ) -> bool:
-        """Wait for an effect of a step; whether it came in ``seconds``, or so many seconds after
-        ``progress`` was last another than before: twelve containers start one after the other,
-        which is no hang on a busy host. Where the kubelet was ready to work and others had the
-        processors, wait so long again, a few times: with eight NUMA nodes and two kinds of devices
-        a kubelet up to 1.22 computes for seconds."""
+        """Wait for an effect of a step. Returns whether it came in ``seconds``, or in
+        ``after_progress`` seconds after the last change of ``progress``: twelve containers start
+        one after the other. If the kubelet was ready to work and others had the processors, wait so
+        long again, a few times: with eight NUMA nodes and two kinds of devices a kubelet up to 1.22
+        computes for seconds."""
         known, now = progress(), time.monotonic()
         until, latest = now + seconds, now + _MOST_WAITS * seconds
 
@@ -297,8 +297,8 @@ class KubeletProcess:
         return False
 
     def require_processor(self, seconds: float) -> ProcessorTime:
-        """What it used since :meth:`watch`, ``seconds`` ago. Raises :class:`SubjectLostError` where
-        others had the processors all the time."""
+        """The processor time since :meth:`watch`, ``seconds`` ago. Raises :class:`SubjectLostError`
+        if others had the processors all the time."""
         spent = processor_time(self._sandbox.pid).since(self._used)
         if spent.is_starved(seconds):
             self._lose(
@@ -308,8 +308,8 @@ class KubeletProcess:
         return spent
 
     def evidence(self) -> str:
-        """The settings in effect, lines of its managers, error lines and last lines, its last calls
-        to the runtime, and whether it does not answer."""
+        """Whether it does not answer, the settings in effect, lines of its managers, error lines
+        and last lines, and its last calls to the runtime."""
         parts = []
         if self.silence and self.running:
             parts.append(f"the kubelet does not answer: {self.silence}")
@@ -329,11 +329,11 @@ class KubeletProcess:
         raise SubjectLostError(why, evidence=evidence)
 
     def _lacks_an_instance(self) -> bool:
-        """Whether its last lines say so: cAdvisor ends it a line later with other words."""
+        """Whether the log has :data:`_NO_INSTANCE`: the last line is another error, of cAdvisor."""
         return self._sandbox.log is not None and _NO_INSTANCE in self._sandbox.log.excerpt()
 
     def _why_it_ended(self, log: Log) -> str:
-        """A kubelet that was killed gave no reason: its last lines are about something else."""
+        """The signal, or the reason in the log: a killed kubelet logs none."""
         status = self._sandbox.exit_status
         if status is not None and status < 0:
             return f"killed by {_signal_name(-status)}"

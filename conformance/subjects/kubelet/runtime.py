@@ -1,7 +1,7 @@
-"""A container runtime that runs nothing: it keeps what a kubelet asked for, and says so.
+"""A fake container runtime: it runs no program, but keeps what a kubelet asked for.
 
-What belongs here: the one way in for calls, and what a node asks and does beside them. What never
-does: what a call changes (:mod:`conformance.subjects.kubelet.cri.containers`), its form
+What belongs here: the entry for all calls, and what a node reads and changes. What never does: the
+effect of a call (:mod:`conformance.subjects.kubelet.cri.containers`), its form
 (:mod:`conformance.subjects.kubelet.cri.handlers`) and gRPC
 (:mod:`conformance.subjects.kubelet.cri.service`).
 """
@@ -25,7 +25,7 @@ from reference.cpuset import CPUSet
 from reference.view import CFS, CFS_PERIOD, Asked
 
 _T = TypeVar("_T")
-#: Seconds after which a kubelet gives up waiting for a container to end at the latest.
+#: The most seconds that a kubelet waits for a container to end.
 _LONGEST_STOP: Final = 150.0
 
 
@@ -33,7 +33,7 @@ class FakeRuntime:
     """RuntimeService and ImageService on a unix socket. It outlives kubelets.
 
     ``state_file`` reads the CPU manager's state file, whose text is kept when a container starts.
-    ``not_served_paths`` is what was asked for and is not served, ``called`` whether a kubelet ever
+    ``not_served_paths`` are the calls that are not served, ``called`` is whether a kubelet ever
     called.
     """
 
@@ -60,9 +60,9 @@ class FakeRuntime:
     # --- what gRPC brings --------------------------------------------------------------------
 
     def answer(self, method: str, api: str, request: Message) -> Message:
-        """One call of a kubelet; see :class:`conformance.subjects.kubelet.cri.service.Listener`.
+        """Answer a kubelet's call; see :class:`conformance.subjects.kubelet.cri.service.Listener`.
 
-        Every call passes here, one at a time, before it changes anything."""
+        Calls change containers one at a time."""
         self.called = True
         if method == "Version":
             return version(api)
@@ -89,12 +89,12 @@ class FakeRuntime:
     # --- what the node sees and does ---------------------------------------------------------
 
     def cpusets(self) -> dict[str, dict[str, CPUSet | None]]:
-        """The cpuset of every running container, by pod uid and container name (``None``: none
-        was ever sent)."""
+        """The cpuset of every running container, by pod uid and container name (``None`` if none
+        was sent)."""
         return self._of_running(_cpuset)
 
     def cfs(self) -> dict[str, dict[str, CFS]]:
-        """The processor time that was asked for, of every running container, by pod uid and
+        """The CFS settings that the kubelet sent for every running container, by pod uid and
         container name."""
         return self._of_running(_cfs)
 
@@ -104,21 +104,21 @@ class FakeRuntime:
             return {container.id: container.uid for container in self._store.running()}
 
     def ended(self) -> set[tuple[str, str]]:
-        """Pod uid and name of each container that has ended, was not removed, and has no successor
-        that runs."""
+        """Pod uid and name of each container that has ended, was not removed, and does not run
+        again."""
         with self._lock:
             every = {(one.uid, one.name) for one in self._store.containers.values()}
             return every - {(one.uid, one.name) for one in self._store.running()}
 
     def pod_cgroups(self, *, ready: bool) -> dict[str, str]:
-        """By uid, the cgroup of each pod whose sandbox is there and ready, or was stopped, without
-        a leading slash; ``""`` where its kubelet named none."""
+        """By uid, the cgroup of each pod with a sandbox that is ready, or that was stopped. It has
+        no leading slash; it is ``""`` if the kubelet named none."""
         with self._lock:
             every = [one for one in self._store.sandboxes.values() if one.ready is ready]
         return {one.uid: one.config.linux.cgroup_parent.strip("/") for one in every}
 
     def owner(self, container: str) -> tuple[str, str] | None:
-        """Pod uid and name of the container of this id, though it be gone."""
+        """Pod uid and name of the container of this id, even if it was removed."""
         with self._lock:
             return self._store.owners.get(container)
 
@@ -128,8 +128,8 @@ class FakeRuntime:
             return list(self._store.calls)[-number:]
 
     def asked(self, release: str) -> dict[str, dict[str, Asked]]:
-        """What was asked for every running container, and for the init containers, which have
-        ended, by pod uid and container name; state files are read as ``release`` does."""
+        """What the kubelet asked for running containers and ended init containers, by pod uid and
+        container name. State files are read as ``release`` does."""
 
         def read(container: Container) -> Asked:
             _, entries = parse_leniently(container.state_file, release=release)
@@ -157,15 +157,15 @@ class FakeRuntime:
         return self._stopping > 0
 
     def hold_stops(self) -> None:
-        """From now on the containers that a kubelet stops take their time to end."""
+        """Let containers that a kubelet stops end only after :meth:`end_stops`."""
         self._may_stop.clear()
 
     def end_stops(self) -> None:
-        """They end, and from now on at once."""
+        """End the containers that a kubelet stops, from now on at once."""
         self._may_stop.set()
 
     def set_cpuset(self, uid: str, name: str, cpus: CPUSet) -> bool:
-        """Change a running container's cpuset behind the kubelet's back; whether it is there."""
+        """Set a running container's cpuset behind the kubelet's back; ``False`` without one."""
 
         def change(container: Container) -> None:
             container.resources.cpuset_cpus = str(cpus)
@@ -173,7 +173,7 @@ class FakeRuntime:
         return self._to_running(uid, name, change)
 
     def set_quota(self, uid: str, name: str, quota: int) -> bool:
-        """Change a running container's CFS quota behind the kubelet's back; whether it is there."""
+        """Set a running container's CFS quota behind the kubelet's back; ``False`` without one."""
 
         def change(container: Container) -> None:
             container.resources.cpu_quota = quota
@@ -181,23 +181,23 @@ class FakeRuntime:
         return self._to_running(uid, name, change)
 
     def end_container(self, uid: str, name: str, exit_code: int) -> bool:
-        """Have a running container end behind the kubelet's back; whether it is there."""
+        """End a running container behind the kubelet's back; ``False`` without one."""
         return self._to_running(uid, name, lambda container: container.exit(exit_code))
 
     def drop_pod(self, uid: str) -> None:
         """Remove a pod's sandboxes with their containers behind the kubelet's back."""
         with self._lock:
-            ours = [one.id for one in self._store.sandboxes.values() if one.uid == uid]
-            for sandbox in ours:
+            of_pod = [one.id for one in self._store.sandboxes.values() if one.uid == uid]
+            for sandbox in of_pod:
                 self._store.remove_sandbox(sandbox)
 
     def restart(self) -> None:
-        """Stop serving, and serve again; containers go on running."""
+        """Stop serving, and serve again; containers keep running."""
         self.close()
         self._server = serve(self, self._path)
 
     def drop_everything(self) -> None:
-        """What a reboot does: no container, no sandbox."""
+        """Remove all containers and sandboxes, as a reboot does."""
         with self._lock:
             self._store.clear()
 
@@ -218,7 +218,7 @@ class FakeRuntime:
 
 
 def _cfs(container: Container) -> CFS:
-    """A quota of 0 was never sent, and one of -1 lifts it."""
+    """A container's CFS settings. A quota of 0 was never sent, and -1 stands for no quota."""
     asked = container.resources
     quota = asked.cpu_quota if asked.cpu_quota > 0 else None
     return CFS(quota, asked.cpu_shares, asked.cpu_period or CFS_PERIOD)

@@ -1,9 +1,8 @@
-"""The runner's side of a sandbox: namespaces of its own, in which one kubelet at a time runs.
+"""The runner's side of a sandbox: new namespaces, in which one kubelet at a time runs.
 
-Package :mod:`conformance.subjects.kubelet.inside` is the other side. A sandbox's tmpfs is reached
-through a descriptor (``/proc/self/fd/…``), so nothing of it has a path on the host, and sockets of
-its network are handed over by the other side. The end of the runner is the end of the sandbox,
-however the runner ends.
+Package :mod:`conformance.subjects.kubelet.inside` is the other side. The runner reaches a sandbox's
+tmpfs through a descriptor (``/proc/self/fd/…``), so its files have no path on the host. The other
+side hands over sockets of the sandbox's network. A sandbox ends with the runner, however that ends.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from conformance.subjects.kubelet.bell import Bell
 AREA: Final = inside.AREA
 STATE_DIR: Final = inside.STATE_DIR
 
-#: How long the sandbox's own processes may take for one order; they take milliseconds.
+#: Seconds that the sandbox's own processes may take for one order; they take milliseconds.
 _PATIENCE: Final = 30.0
 
 
 class Sandbox:
     """Namespaces, a root file system and a network for one kubelet at a time.
 
-    Making one only begins it: :meth:`await_birth` comes before anything else but :meth:`close`.
-    ``user_namespace`` asks for a user namespace even where there is no need of one; the attribute
-    of that name says whether there is one. ``own_cgroups``: whether kubelets can have a cgroup
-    file system of its own. ``killed_at_rename``: the file at whose
-    rename the last kubelet was killed, as :meth:`kill_at_rename` had asked, or ``""``. ``lost``:
-    whether the sandbox ended, asked to or not. ``files``: what it has beside the host's own files,
-    or instead of them, by path.
+    The constructor only begins it: call :meth:`await_birth` before any other method but
+    :meth:`close`. ``user_namespace`` asks for a user namespace even if none is needed; the
+    attribute of that name says whether there is one. ``own_cgroups``: whether kubelets can have the
+    sandbox's cgroup file system. ``killed_at_rename``: the file at whose rename
+    :meth:`kill_at_rename` had the last kubelet killed, or ``""``. ``lost``: whether the sandbox has
+    ended for any reason. ``files``: files by path that are added to those of the host, or replace
+    them.
     """
 
     def __init__(
@@ -65,14 +64,14 @@ class Sandbox:
         self._listener.start()
 
     def await_birth(self) -> None:
-        """Wait until it can be used; raises :class:`SubjectSetupError`, and is closed then."""
+        """Wait until it can be used; else close it and raise :class:`SubjectSetupError`."""
         try:
-            self._hear_birth()
+            self._receive_birth()
         except BaseException:
             self.close()
             raise
 
-    def _hear_birth(self) -> None:
+    def _receive_birth(self) -> None:
         try:
             message, descriptors = self._answers.get(timeout=_PATIENCE)
         except queue.Empty:
@@ -87,26 +86,26 @@ class Sandbox:
 
     @property
     def pid(self) -> int:
-        """The process on the host that ends when everything in the sandbox has."""
+        """The process on the host that ends when all other processes in the sandbox have."""
         return self._process.pid
 
     @property
     def running(self) -> bool:
-        """Whether a kubelet runs. Its end is known at once."""
+        """Whether a kubelet runs. It is false as soon as the kubelet has ended."""
         return self._running
 
     def path(self, inside: str) -> Path:
-        """Where the runner finds the sandbox's absolute path ``inside``."""
+        """The runner's path for the absolute path ``inside`` of the sandbox."""
         return Path(f"/proc/self/fd/{self._root}{inside}")
 
     @property
     def place(self) -> Path:
-        """Its root, as every process of this user finds it while the runner lives."""
+        """Its root, as a path for every process of this user while the runner lives."""
         return Path(f"/proc/{os.getpid()}/fd/{self._root}")
 
     def write(self, inside: str, text: str, *, mode: int = 0o644) -> None:
-        """Put a file in place at once, so that no process reads half of it. The name it has before
-        begins with a dot: a kubelet overlooks such manifests."""
+        """Write a file and rename it into place, so that no process reads half of it. Its first
+        name begins with a dot: a kubelet ignores such manifests."""
         path = self.path(inside)
         draft = path.with_name(f".{path.name}.draft")
         draft.write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -120,8 +119,8 @@ class Sandbox:
         *,
         cgroups: Sequence[str] | None = None,
     ) -> None:
-        """Start a kubelet, with cgroups of the sandbox's own, in which these ``cgroups`` are, or
-        with the host's. Raises :class:`SubjectLostError` where it cannot be executed."""
+        """Start a kubelet, with the sandbox's own cgroups, which have these ``cgroups``, or, for
+        ``None``, with the host's. Raises :class:`SubjectLostError` if it cannot be executed."""
         ours, theirs = os.pipe()
         self.exit_status, self._running, self.killed_at_rename = None, True, ""
         self.log = Log(os.fdopen(ours, "rb"), self.bell.ring)
@@ -135,17 +134,17 @@ class Sandbox:
             os.close(theirs)
 
     def terminate(self) -> None:
-        """SIGTERM to the kubelet's process group."""
+        """Send SIGTERM to the kubelet's process group."""
         self._ask({"do": "terminate"})
 
     def kill(self) -> None:
-        """SIGKILL to everything that was started in the sandbox."""
+        """Send SIGKILL to every process that was started in the sandbox."""
         self._ask({"do": "kill"})
 
     def kill_at_rename(self, number: int, *, after: bool, any_file: bool = False) -> None:
-        """SIGKILL to everything just before the ``number``-th rename of the state file from now
-        on, or of ``any_file`` below the kubelet's root, or just ``after`` it; 0: at none. Raises
-        :class:`SubjectLostError`."""
+        """Kill all processes just before the ``number``-th rename from now on, or just ``after``
+        it; 0: do not. Renames of the state file count, or of ``any_file`` below the kubelet's root.
+        Raises :class:`SubjectLostError`."""
         order = {"number": number, "after": after, "any_file": any_file}
         self._ask({"do": "kill at rename", **order})
 
@@ -170,13 +169,13 @@ class Sandbox:
         return socket.socket(fileno=descriptor)
 
     def end(self) -> None:
-        """Have all processes, mounts and namespaces end, without waiting for it."""
-        with contextlib.suppress(OSError):  # its other end may be gone already
+        """End all processes, mounts and namespaces, without waiting for it."""
+        with contextlib.suppress(OSError):  # the other side may have ended
             self._control.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End it, and wait until all of it is gone. Raises ``OSError`` where the kernel does not
-        end it. May be called twice."""
+        """End it, and wait until all of it is gone. Raises ``OSError`` if the kernel does not end
+        it. May be called twice."""
         self.end()
         gone = self._process.ends_within(_PATIENCE)
         if not gone:
@@ -233,7 +232,7 @@ class Sandbox:
 
 
 def can_be_made() -> None:
-    """Make a sandbox and end it; raises :class:`SubjectSetupError`, which says what to do."""
-    made = Sandbox(Bell())
-    made.await_birth()
-    made.close()
+    """Make a sandbox and end it. Raises :class:`SubjectSetupError`, which says what to do."""
+    sandbox = Sandbox(Bell())
+    sandbox.await_birth()
+    sandbox.close()

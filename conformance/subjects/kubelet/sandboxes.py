@@ -1,8 +1,7 @@
-"""The sandboxes of one subject: the next one is made while a kubelet is waited for, the last one
-ends meanwhile.
+"""The sandboxes of one subject: while one is used, the next one is made and the last one ends.
 
-No thread is needed for that: a sandbox is made by its own process and taken down by the kernel.
-Several threads may take and give back.
+That needs no thread: a sandbox is made by its own process, and the kernel ends it. Several threads
+may take and give back.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from conformance.subjects.kubelet.sandbox import Sandbox
 
 
 class Sandboxes:
-    """Sandboxes that are all made alike, by ``make``.
+    """Sandboxes that ``make`` makes, all alike.
 
-    With ``ahead`` one spare is begun as soon as a sandbox is taken, and :meth:`give_back` waits for
-    the sandbox that was given back before, so that at most one is ending. Without, there is no
-    spare, and a sandbox that was given back is gone. The end of the interpreter is a
-    :meth:`close`.
+    With ``ahead`` a spare one is begun as soon as a sandbox is taken, and :meth:`give_back` waits
+    for the end of the sandbox that was given back before, so that at most one is ending. Without
+    it, there is no spare, and :meth:`give_back` waits for its own sandbox. The interpreter's exit
+    calls :meth:`close`.
     """
 
     def __init__(self, make: Callable[[], Sandbox], *, ahead: bool) -> None:
@@ -36,18 +35,18 @@ class Sandboxes:
         self._changing = threading.RLock()
 
     def take(self) -> Sandbox:
-        """One that can be used. Raises :class:`SubjectSetupError`."""
+        """A sandbox that can be used. Raises :class:`SubjectSetupError`."""
         with self._changing:
             taken, self._spare = self._spare or self._begin(), None
         taken.await_birth()
         with self._changing:
             if self._ahead and self._spare is None:
-                with contextlib.suppress(SubjectSetupError):  # the next one to take it will see
+                with contextlib.suppress(SubjectSetupError):  # the next call raises it again
                     self._spare = self._begin()
         return taken
 
     def give_back(self, sandbox: Sandbox) -> None:
-        """Have it end. What goes wrong with that, :meth:`close` raises."""
+        """End a sandbox. :meth:`close` raises errors of that."""
         sandbox.end()
         with self._changing:
             before, self._ending = self._ending, sandbox
@@ -56,15 +55,15 @@ class Sandboxes:
             self._finish(gone)
 
     def interrupt(self) -> None:
-        """Have all end that are there, and make no more. Does not wait."""
+        """End all sandboxes, and make no more. Does not wait."""
         with self._changing:
             self._interrupted, self._spare = True, None
             for sandbox in self._open:
                 sandbox.end()
 
     def close(self) -> None:
-        """End all that are left, and wait until they are gone. Raises
-        :class:`SubjectNotRestored` where one could not be ended. May be called twice."""
+        """End all sandboxes that are left, and wait until they are gone. Raises
+        :class:`SubjectNotRestored` if one could not be ended. May be called twice."""
         atexit.unregister(self.close)
         self._spare = self._ending = None
         for sandbox in self._open:
@@ -81,9 +80,9 @@ class Sandboxes:
                 raise SubjectSetupError("no sandbox: the run is over")
             if not self._open:
                 atexit.register(self.close)
-            made = self._make()
-            self._open.add(made)
-            return made
+            sandbox = self._make()
+            self._open.add(sandbox)
+            return sandbox
 
     def _finish(self, sandbox: Sandbox) -> None:
         try:

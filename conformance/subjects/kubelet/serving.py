@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 
 
 def serve(
@@ -14,8 +16,8 @@ def serve(
 ) -> grpc.Server:
     """A started server on these sockets. Raises ``OSError`` if it cannot listen.
 
-    It is started in a thread of its own, where no interrupt comes: one that is started by half
-    waits for its requests as it is freed, for ever, and nothing of Python runs meanwhile.
+    It is started in a thread, where no interrupt can come. A server whose start was interrupted
+    waits forever for its requests when it is freed, and no Python code runs in that time.
     """
 
     def started() -> grpc.Server:
@@ -30,3 +32,16 @@ def serve(
 
     with ThreadPoolExecutor(1) as starter:
         return starter.submit(started).result()
+
+
+def unary(
+    request: type[Message], answer: Callable[[Any], Message]
+) -> grpc.RpcMethodHandler[Any, Any]:
+    """The handler of a method that takes such a request, and has this answer."""
+    return grpc.unary_unary_rpc_method_handler(
+        lambda message, _: answer(message), request.FromString, serialized
+    )
+
+
+def serialized(message: Message) -> bytes:
+    return message.SerializeToString()

@@ -37,12 +37,12 @@ from topologies import Machine
 class KubeletSubject:
     """An unmodified kubelet, started on any machine (:class:`conformance.subject.Subject`).
 
-    ``at_a_time`` and :meth:`interrupt`: see :class:`conformance.subject.WaitsMost`; :meth:`hurry`:
-    :class:`conformance.subject.Hurries`.
-    ``lacking``: by what it cannot do for want of a program on this host, how to get that.
-    ``api_server``: that of its nodes whose configuration asks for one."""
+    ``at_a_time`` and :meth:`interrupt` are those of :class:`conformance.subject.WaitsMost`,
+    :meth:`hurry` is that of :class:`conformance.subject.Hurries`. ``lacking``: by a capability that
+    this host has no program for, how to get it. ``api_server`` is for nodes whose configuration
+    asks for one."""
 
-    #: A kubelet uses a quarter of a processor while it is judged; the rest of the time it waits.
+    #: A kubelet uses a quarter of a processor while it is judged.
     at_a_time = 4
 
     def __init__(
@@ -85,17 +85,17 @@ class KubeletSubject:
         user_namespace: bool = False,
         ahead: bool = False,
     ) -> KubeletSubject:
-        """The subject that ``target`` names: a program's path, or a release (``1.36``,
-        ``1.36.4``), which is built where it has not been yet; ``progress`` gets how far that is.
-        ``?put=PLACE=FILE`` behind that puts a file into every sandbox.
+        """The subject that ``target`` names: a program's path, or a release (``1.36``, ``1.36.4``),
+        which is built if it is not in the cache; ``progress`` gets lines about that.
+        ``?put=PLACE=FILE`` after it puts a file into every sandbox.
 
-        ``user_namespace`` puts nodes in a user namespace even where root needs none. ``ahead``
-        makes the next node's sandbox while a node is used, and does not wait for the end of a
-        closed node's; :meth:`close` does.
+        ``user_namespace`` puts nodes in a user namespace even if root needs none. ``ahead`` makes
+        the next node's sandbox while a node is used, and does not wait for the end of a closed
+        node's; :meth:`close` does.
 
-        Raises :class:`SubjectUsageError` where the target cannot be a kubelet, and
-        :class:`SubjectSetupError` where a release cannot be built, and where none has been built
-        and no sandbox can be made for one.
+        Raises :class:`SubjectUsageError` if the target cannot be a kubelet, and
+        :class:`SubjectSetupError` if a release cannot be built, or if no release is in the cache
+        and no sandbox can be made.
         """
         kubelet, files = parted(target)
         if builder.is_release(kubelet) and not builder.cached():
@@ -111,7 +111,7 @@ class KubeletSubject:
             release=str(version.release),
             version=text,
             digest=digest_of(path),
-            # A program that runs here was built for what runs here.
+            # A program that runs here was built for this architecture.
             facts={"path": str(path), "architecture": platform.machine()}
             | {f"file {inside}": digest_of(file) for inside, file in files.items()},
         )
@@ -132,7 +132,7 @@ class KubeletSubject:
         *,
         machines: Callable[[str], Machine] = topologies.machine,
     ) -> KubeletNode:
-        """A fresh node; ``machines`` finds what a reboot names. Raises
+        """A fresh node; ``machines`` finds the machine that a reboot names. Raises
         :class:`SubjectSetupError`."""
         patience = self._patience
         if not config.api_server:
@@ -170,13 +170,13 @@ class KubeletSubject:
             node.sandbox.write(place, text, mode=0o600)
 
     def hurry(self, seconds: float | None) -> None:
-        """See :class:`conformance.subject.Hurries`. A node with an API server takes its time: what
-        the kubelet refuses before its first housekeeping, two seconds after its start, it tells the
-        API server ten seconds after its start (``mergePodStatus``, ``syncPeriod``)."""
+        """See :class:`conformance.subject.Hurries`. It does not hurry nodes with an API server: the
+        kubelet sends a rejection before its first housekeeping, two seconds after its start, to the
+        API server only ten seconds after its start (``mergePodStatus``, ``syncPeriod``)."""
         self._haste = math.inf if seconds is None else seconds
 
     def interrupt(self) -> None:
-        """Every node is lost from now on, and no more are made."""
+        """Lose every node, and make no more."""
         self._sandboxes.interrupt()
         if self.api_server is not None:
             self.api_server.interrupt()

@@ -1,8 +1,8 @@
-"""Miniatures: the model, wrong in one way each. They test the suite: a scenario that no miniature
-can make fail has never been seen to fail.
+"""Miniatures: the model with one fault each. They test the suite: they show that a scenario can
+fail.
 
 ``miniature:NAME`` is one of :data:`MINIATURES`, or a named behaviour switched:
-``miniature:true-sizes`` has a behaviour that its release has not, and
+``miniature:true-sizes`` has a behaviour that its release lacks, and
 ``miniature:ordered-allocation=off`` lacks one that its release has.
 """
 
@@ -25,15 +25,15 @@ class MiniatureSubject(ReferenceSubject):
     """The subject ``miniature:NAME``."""
 
     def of(self, release: str) -> ReferenceSubject:
-        """The same of another release. Raises :class:`SubjectUsageError` where a behaviour that is
-        switched is so in that release anyway."""
+        """The same miniature of another release. Raises :class:`SubjectUsageError` if it switches a
+        behaviour to what that release does anyway."""
         return miniature(self.info.name.removeprefix("miniature:"), release=release)
 
 
 def miniature(name: str, *, release: str | None = None) -> MiniatureSubject:
-    """The subject ``miniature:NAME``, of its own release unless another is given; raises
-    :class:`SubjectUsageError` for a name that is none, and for a behaviour that is switched where
-    the release is so anyway."""
+    """The subject ``miniature:NAME``, of its own release unless another is given. Raises
+    :class:`SubjectUsageError` for an unknown name, and if it switches a behaviour to what the
+    release does anyway."""
     found = MINIATURES.get(name) or _switched(name)
     if found is None:
         near = get_close_matches(name, [*MINIATURES, *(one.title for one in Behaviour)], n=1)
@@ -59,7 +59,7 @@ def _require_difference(name: str, release: str, usual: str) -> None:
 
 
 def _switched(name: str) -> Miniature | None:
-    """The miniature of a behaviour that is switched; ``None`` for what names none."""
+    """The miniature of a switched behaviour; ``None`` for a name of anything else."""
     try:
         chosen = switch(name)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a miniature is: the model with something wrong in it."""
+"""A miniature: the model with a fault in it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ Wrong: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Miniature:
-    """What is wrong (one thing, or several), and the scenario that is bound to catch it, on this
-    machine and in this release; ``also`` are others that do. ``making`` makes a policy. Of a
-    behaviour that is switched no scenario is bound to."""
+    """The faults (one, or several), and the scenario that must catch them, on this machine and in
+    this release; ``also`` are others that do. ``making`` makes a policy. No scenario must catch a
+    switched behaviour."""
 
     wrong: Wrong | tuple[Wrong, ...]
     caught_by: str
@@ -47,9 +47,9 @@ class Miniature:
 
     @property
     def says(self) -> str:
-        """What is wrong with it, in one sentence."""
-        made = [] if self.making is make_policy else [self.making]
-        return " ".join(_said(one) for one in (*self._wrong, *made))
+        """The faults in words, a sentence each."""
+        factories = [] if self.making is make_policy else [self.making]
+        return " ".join(_said(one) for one in (*self._wrong, *factories))
 
     @property
     def _wrong(self) -> tuple[Wrong, ...]:
@@ -67,7 +67,7 @@ class Miniature:
         config: KubeletConfig,
         release: str,
     ) -> Node:
-        """A node of the model with all that is wrong."""
+        """A node of the model with all faults."""
         switched = [one for one in self._wrong if isinstance(one, str)]
         readings = (one for one in self._wrong if not isinstance(one, type | str))
         reading = next(readings, lambda config: config)

@@ -28,21 +28,21 @@ class _MakesCgroups(Reader):
         before = set(self._runtime.pod_cgroups)
         super().do(step)
         for pod in self._manifests.values():
-            one = self._runtime.pod_cgroups.get(pod.uid)
-            if one and one.cfs and (pod.uid not in before or isinstance(step, Resize)):
-                made = one._replace(cfs=self.made(pod, one.cfs))
-                self._runtime.pod_cgroups[pod.uid] = made
+            cgroup = self._runtime.pod_cgroups.get(pod.uid)
+            if cgroup and cgroup.cfs and (pod.uid not in before or isinstance(step, Resize)):
+                wrong = cgroup._replace(cfs=self.made(pod, cgroup.cfs))
+                self._runtime.pod_cgroups[pod.uid] = wrong
 
     def made(self, pod: Pod, cfs: CFS) -> CFS:
-        """Its processor time, where ``cfs`` is right."""
+        """The CFS settings of its cgroup; ``cfs`` would be right."""
         return self.of(self.taken_for(pod))
 
     def taken_for(self, pod: Pod) -> Pod:
-        """The pod that it is taken for."""
+        """The pod as which its cgroup is made."""
         return pod
 
     def of(self, pod: Pod, *, exclusive: bool = False, release: AnyRelease = "") -> CFS:
-        """That of a pod, by its own release or another one."""
+        """The CFS settings of a pod, by the node's release or another one."""
         gates, period = self._config.feature_gates, self._config.cpu_cfs_quota_period
         like = release or self._release
         return pod_cfs(pod, exclusive=exclusive, feature_gates=gates, period=period, release=like)
@@ -216,6 +216,6 @@ class LiftsQuotasAtStarts(Reader):
     def do(self, step: Step) -> None:
         super().do(step)
         if isinstance(step, Start):
-            made = self._runtime.pod_cgroups
-            for uid, one in made.items():
-                made[uid] = one._replace(cfs=one.cfs and replace(one.cfs, quota=None))
+            cgroups = self._runtime.pod_cgroups
+            for uid, cgroup in cgroups.items():
+                cgroups[uid] = cgroup._replace(cfs=cgroup.cfs and replace(cgroup.cfs, quota=None))

@@ -1,7 +1,7 @@
-"""Named behaviours as miniatures: a release with one behaviour that it has not, or without one.
+"""Named behaviours as miniatures: a release with one behaviour that it lacks, or without one.
 
-What belongs here: how such a miniature is named, and in which release it differs from the release
-itself. What never does: what a behaviour is (``reference.behaviours``).
+What belongs here: the names of such miniatures, and the releases in which they show. What never
+does: behaviours themselves (``reference.behaviours``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from reference.behaviours import Behaviour
 from reference.releases import LATEST, OLDEST, Release, has
 
-#: Where the first release that could show a behaviour switched off does not, and another does.
+#: The release that shows a behaviour switched off, if the first release that has it does not.
 _SHOWS_IN: Final[dict[str, str]] = {
     "cache-ids=off": "1.36",
     "numa-nodes-from-cadvisor=off": "1.36",

@@ -1,4 +1,4 @@
-"""The miniatures: what is wrong with each, and the scenario that is bound to catch it."""
+"""The miniatures: the fault of each, and the scenario that must catch it."""
 
 from __future__ import annotations
 

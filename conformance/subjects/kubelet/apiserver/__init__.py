@@ -1,7 +1,7 @@
-"""An API server before the kubelets of one run: a real kube-apiserver before a real etcd.
+"""An API server for the kubelets of one run: a real kube-apiserver with a real etcd.
 
-Both run in a sandbox of their own, so they end with the runner, whatever ends it, and leave no file
-behind. Each node has a name and a namespace of its own there.
+Both run in one sandbox, so they end with the runner, whatever ends it, and leave no file behind.
+Each node has its own name and namespace in it.
 """
 
 from conformance.subjects.kubelet.apiserver.component import Component

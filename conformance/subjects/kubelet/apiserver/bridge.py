@@ -1,4 +1,4 @@
-"""A port in the sandbox of a kubelet that leads to the API server, which is in another sandbox."""
+"""A port in a kubelet's sandbox that leads to the API server, which is in another sandbox."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from conformance.subject import SubjectLostError
 
 
 class Bridge:
-    """Copies bytes between every connection to ``listener``, which is bound, and one of
-    ``connect``'s; until it is closed."""
+    """Copies bytes between each connection to the bound socket ``listener`` and a new one from
+    ``connect``, until it is closed."""
 
     def __init__(self, listener: socket.socket, connect: Callable[[], socket.socket]) -> None:
         self._listener = listener
@@ -25,7 +25,7 @@ class Bridge:
         self._thread.start()
 
     def close(self) -> None:
-        """End all connections, and take no more."""
+        """End all connections, and accept no more."""
         with self._changing:
             self._closed = True
             ending = [self._listener, *self._open]
@@ -74,7 +74,7 @@ class Bridge:
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Until either end is gone; then the other learns it."""
+    """Copy until one end closes, then shut both down."""
     with contextlib.suppress(OSError):
         while data := source.recv(1 << 16):
             target.sendall(data)

@@ -1,4 +1,4 @@
-"""A program of the control plane before the API server, in a sandbox of its own."""
+"""A program of the control plane beside the API server, in its own sandbox."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from conformance.subjects.kubelet.apiserver.server import PORT, APIServer
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.sandbox import Sandbox
 
-#: What each is given beside a kubeconfig. No other is there that could lead instead.
+#: Options of each program. Leader election is off, since there is only one of each.
 _WORDS: Final = ("--leader-elect=false", "--secure-port=0")
 
 
 class Component:
-    """``name``, the program of a server that runs, started. It takes a second until it works.
-    ``words`` are options of its own.
-    Raises :class:`SubjectSetupError`."""
+    """Starts ``program``, called ``name``, for a running API server. It works about a second later.
+    ``words`` are further options. Raises :class:`SubjectSetupError`."""
 
     def __init__(
         self, name: str, program: Path, server: APIServer, words: Sequence[str] = ()
@@ -53,14 +52,14 @@ class Component:
 
     @property
     def error(self) -> str:
-        """Why it has ended; ``""`` while it runs."""
+        """Why the program has ended; ``""`` while it runs."""
         if self._sandbox.running:
             return ""
         log = self._sandbox.log
         return (log and log.gave_up_because()) or "its log does not say why"
 
     def close(self) -> None:
-        """End it, and wait until nothing of it is left."""
+        """End the program, and wait until its sandbox is gone."""
         if self._bridge is not None:
             self._bridge.close()
         self._sandbox.close()

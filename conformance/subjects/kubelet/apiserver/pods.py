@@ -1,7 +1,7 @@
 """The pods of one node that come through the API server.
 
-What belongs here: what each step on a pod asks of the API. What never does: what the kubelet makes
-of it, and how a request is sent (:mod:`conformance.subjects.kubelet.apiserver.server`).
+What belongs here: the API requests of each step on a pod. What never does: what the kubelet then
+does, and how a request is sent (:mod:`conformance.subjects.kubelet.apiserver.server`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from conformance.subjects.kubelet.sandbox import Sandbox
 from reference.steps import Pod
 
 _PATCH: Final = "application/strategic-merge-patch+json"
-#: A grace of zero would have the server forget the pod before its kubelet has ended it.
+#: In seconds. With zero the server would delete the pod before the kubelet has ended it.
 _GRACE: Final = 1
 
 
 class APIPods:
-    """Pods of the node ``name``, whose kubelet is in ``sandbox``. ``uids``: by the uid that a pod
-    was stated with, the one that the server gave it. ``asked``: by the uid that the server gave,
-    the resources that were asked for last with a resize, by container.
+    """Pods of the node ``name``, whose kubelet is in ``sandbox``. ``uids``: the server's uid of a
+    pod, by the uid in the scenario. ``asked``: the resources by container that the last resize
+    asked for, by the server's uid.
 
-    Every method raises :class:`SubjectLostError` where the server refuses or does not answer.
+    Every method raises :class:`SubjectLostError` if the server refuses or does not answer.
     """
 
     def __init__(self, server: APIServer, sandbox: Sandbox) -> None:
@@ -46,8 +46,8 @@ class APIPods:
         self._created = 0.0
 
     def close(self) -> None:
-        """Let no kubelet reach the server through this node's port. What is left there ends with
-        the server."""
+        """Close this node's port to the server. Its pods and namespace stay until the server
+        ends."""
         self._bridge.close()
 
     @property
@@ -56,51 +56,51 @@ class APIPods:
         return self.name
 
     def kubeconfig(self) -> str:
-        """For the kubelet."""
+        """The kubeconfig of the kubelet."""
         return self._server.kubeconfig()
 
     def create(self, pod: Pod, *, later: bool = False) -> str:
-        """Create the pod on the node, past any scheduler; its uid. ``later``: in another second
-        than the pod before it, as a pod's age is of whole seconds."""
+        """Create the pod on the node, without a scheduler; returns the server's uid. ``later``: in
+        another second than the pod before it, because a pod's age is in whole seconds."""
         while later and int(time.time()) <= int(self._created):
             time.sleep(0.02)
         if not self._has_namespace:
             self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
             self._has_namespace = True
-        made = manifests.manifest(pod)
-        del made["metadata"]["uid"]
-        made["metadata"]["namespace"] = self.namespace
-        made["spec"] |= {
+        manifest = manifests.manifest(pod)
+        del manifest["metadata"]["uid"]
+        manifest["metadata"]["namespace"] = self.namespace
+        manifest["spec"] |= {
             "nodeName": self.name,
             "terminationGracePeriodSeconds": _GRACE,
             "tolerations": [{"operator": "Exists"}],
         }
-        answer = self._ask("POST", self._path(), made)
+        answer = self._ask("POST", self._path(), manifest)
         self._created = time.time()
         self.uids[pod.uid] = uid = str(answer["metadata"]["uid"])
         return uid
 
     def delete(self, name: str, *, force: bool) -> None:
-        """Delete the pod; by force: at once, whatever its kubelet does."""
+        """Delete the pod; with ``force`` at once, whatever its kubelet does."""
         grace = {"gracePeriodSeconds": 0} if force else None
         self._ask("DELETE", self._path(name), grace)
 
     def ended(self) -> set[str]:
-        """The uids of the pods that have failed or succeeded, as far as the server was told."""
+        """The uids of the pods that have failed or succeeded by their status at the server."""
         pods = self._ask("GET", self._path())["items"]
         phases = {one["metadata"]["uid"]: one["status"].get("phase") for one in pods}
         return {uid for uid, phase in phases.items() if phase in ("Failed", "Succeeded")}
 
     def offers(self, resource: str) -> int | None:
-        """How many devices of this resource the node offers, as far as the server was told;
-        ``None``: its kubelet has not told of any yet, or not of the node."""
-        selected = f"fieldSelector=metadata.name%3D{self.name}"  # not an error where it is absent
+        """How many devices of this resource the node offers by its status at the server; ``None``
+        if the kubelet has not reported any, or not the node."""
+        selected = f"fieldSelector=metadata.name%3D{self.name}"  # an absent node is not an error
         nodes = self._ask("GET", f"/api/v1/nodes?{selected}")["items"]
         offered = [node["status"].get("allocatable", {}).get(resource) for node in nodes]
         return next((int(number) for number in offered if number is not None), None)
 
     def resize(self, pod: Pod) -> None:
-        """Give a pod that is there the resources of ``pod``."""
+        """Give the pod of this name the resources of ``pod``."""
         stated = manifests.manifest(pod)["spec"]
         patch: dict[str, object] = {
             kind: [
@@ -112,16 +112,15 @@ class APIPods:
         if "resources" in stated:
             patch["resources"] = stated["resources"]
         path = f"{self._path(pod.name)}/resize"
-        made = self._ask("PATCH", path, {"spec": patch}, form=_PATCH)
-        uid = made["metadata"]["uid"]
-        self.asked[uid] = resources_of(made)
-        self._restarting[uid] = _restarting(made)
+        answer = self._ask("PATCH", path, {"spec": patch}, form=_PATCH)
+        uid = answer["metadata"]["uid"]
+        self.asked[uid] = resources_of(answer)
+        self._restarting[uid] = _restarting(answer)
         self._awaited.add(uid)
 
     def shows_resizes(self) -> bool:
-        """Whether the server was told, of each pod that was resized and is not given up, that its
-        containers have what was asked for, and were started again where they have to be, or why
-        not."""
+        """Whether the server shows the end of each resize that was not given up: the containers
+        have the resources, and were restarted if they have to be, or the status says why not."""
         if not self._awaited:
             return True
         pods = self._ask("GET", self._path())["items"]
@@ -132,7 +131,7 @@ class APIPods:
         )
 
     def give_up_resizes(self) -> None:
-        """Those so far may never come about: 1.32.2 was seen to leave one in progress."""
+        """Wait for no earlier resize any more: 1.32.2 was seen to leave one in progress."""
         self._awaited.clear()
 
     def add_ephemeral(self, pod: str, container: str) -> None:
@@ -146,18 +145,18 @@ class APIPods:
         self._ask("PATCH", f"{self._path(pod)}/ephemeralcontainers", patch, form=_PATCH)
 
     def as_stated(self, text: str | None, release: str, gates: Mapping[str, bool]) -> str | None:
-        """A state file as it would be had the pods the uids that they were stated with."""
+        """A state file with the uids of the scenario in place of the server's."""
         stated = {given: own for own, given in self.uids.items()}
         return text and renamed(text, stated, release=release, feature_gates=gates)
 
     def error_as_stated(self, text: str) -> str:
-        """An error that names pods by uid, with the uids that they were stated with."""
+        """An error with the uids of the scenario in place of the server's."""
         for own, given in self.uids.items():
             text = text.replace(given, own)
         return text
 
     def as_given(self, text: str, release: str, gates: Mapping[str, bool]) -> str:
-        """A state file that speaks of pods by the uids that they were stated with, for the node."""
+        """A state file for the node, with the server's uids in place of the scenario's."""
         return renamed(text, self.uids, release=release, feature_gates=gates)
 
     def _path(self, pod: str = "") -> str:
@@ -176,24 +175,24 @@ class APIPods:
 
 
 def _restarting(pod: Mapping[str, Any]) -> dict[str, str]:
-    """The containers that a resize is to start again, by the resources that they have and that are
-    asked for; and their ids, by name."""
-    found = {}
+    """The ids of the containers that a resize restarts, by name: their policy says so for a
+    resource whose amount differs from the one asked for."""
+    ids = {}
     statuses = {one["name"]: one for one in _statuses(pod)}
-    for one in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]):
-        policies = one.get("resizePolicy", ())
-        again = {each["resourceName"] for each in policies
+    for container in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]):
+        policies = container.get("resizePolicy", ())
+        restarted_by = {each["resourceName"] for each in policies
                  if each["restartPolicy"] == "RestartContainer"}  # fmt: skip
-        status = statuses.get(one["name"], {})
-        have, want = status.get("resources", {}), one.get("resources", {})
+        status = statuses.get(container["name"], {})
+        have, want = status.get("resources", {}), container.get("resources", {})
         differs = any(
             have.get(kind, {}).get(what) != want.get(kind, {}).get(what)
             for kind in ("requests", "limits")
-            for what in again
+            for what in restarted_by
         )
         if have and differs:
-            found[one["name"]] = status.get("containerID", "")
-    return found
+            ids[container["name"]] = status.get("containerID", "")
+    return ids
 
 
 def _statuses(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -202,8 +201,8 @@ def _statuses(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _shows(pod: Mapping[str, Any], asked: Mapping[str, Any], before: Mapping[str, str]) -> bool:
-    """Whether a pod's running containers are shown with the CPUs that were ``asked`` for, by their
-    names, and those with an id ``before`` with another one. A release may show none."""
+    """Whether the status shows the end of a resize: running containers have the CPUs ``asked`` for,
+    by name, and those with an id in ``before`` have a new one. A release may show no resources."""
     status = pod["status"]
     if any(one["type"] == "PodResizePending" for one in status.get("conditions", ())):
         return True

@@ -1,4 +1,4 @@
-"""The API server as programs in a sandbox, and requests to it.
+"""The API server as two programs in a sandbox, and requests to it.
 
 What belongs here: starting both programs, waiting for them, and one request in JSON. What never
 does: nodes and pods (:mod:`conformance.subjects.kubelet.apiserver.pods`).
@@ -31,20 +31,20 @@ PORT: Final = 6443
 _ETCD: Final = "http://127.0.0.1:2379"
 _PEER: Final = "http://127.0.0.1:2380"
 _TOKENS: Final = f"{AREA}/tokens.csv"
-#: A certificate that the API server makes for itself at its start; accounts are signed with its
-#: key, because a key has to be named and no pod here has an account.
+#: For the certificate that the API server makes at its start. Its key also signs service accounts:
+#: the option needs a key, and no pod here has an account.
 _CERTIFICATES: Final = f"{AREA}/certificates"
-#: It takes 3 s; a busy machine is no reason to give up.
+#: In seconds. The start takes 3 s; on a busy host much longer.
 _PATIENCE: Final = 90.0
 _ANSWER: Final = 15.0
-#: A look costs nothing while nobody listens yet.
+#: Seconds. A look is cheap until the server listens.
 _LOOK: Final = 0.05
-#: What it makes by itself once it serves: a critical pod has this priority class.
+#: What the server creates by itself before it can be used; critical pods have this priority class.
 _MADE: Final = (
     "/api/v1/namespaces/default",
     "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
 )
-#: A sandbox runs one program, and ends what that has started with it.
+#: Starts etcd in the background: a sandbox runs one program, and ends its children with it.
 _BOTH: Final = f"""\
 cd "$1" && "$2" --data-dir=etcd --unsafe-no-fsync --log-level=error \
   --listen-client-urls={_ETCD} --advertise-client-urls={_ETCD} \
@@ -55,10 +55,10 @@ shift 2 && exec "$@"
 
 
 class APIServer:
-    """Started with the first request for it. ``token`` is that of a user with every right; nobody
-    outside of the run's sandboxes reaches the port. ``prefix`` begins the names of its nodes.
+    """An API server, started when it is first needed. ``token`` is that of a user with every right;
+    only the run's sandboxes reach the port. ``prefix`` begins the names of its nodes.
 
-    ``user_namespace`` is that of :class:`Sandbox`.
+    ``user_namespace`` is passed to :class:`Sandbox`.
     """
 
     def __init__(self, programs: Programs, *, user_namespace: bool = False) -> None:
@@ -72,11 +72,11 @@ class APIServer:
 
     @property
     def running(self) -> bool:
-        """Whether it runs. Its end is known at once."""
+        """Whether it runs. It is false as soon as the server has ended."""
         return self._sandbox is not None and self._sandbox.running
 
     def start(self) -> None:
-        """Start it where it does not run, and wait until it serves. Raises
+        """Start it if it does not run, and wait until it serves. Raises
         :class:`SubjectSetupError`."""
         with self._starting:
             if not self.running:
@@ -84,14 +84,14 @@ class APIServer:
                 self._start()
 
     def interrupt(self) -> None:
-        """Have it end, without waiting for it; a thread that waits for its start waits no more."""
+        """End it without waiting for the end; a thread that waits for its start stops waiting."""
         sandbox = self._sandbox
         if sandbox is not None:
             sandbox.end()
 
     def close(self) -> None:
-        """End it, and wait until nothing of it is left. The interpreter's end does the same. May be
-        called twice."""
+        """End it, and wait until its sandbox is gone. So does the interpreter's exit. May be called
+        twice."""
         atexit.unregister(self.close)
         sandbox, self._sandbox = self._sandbox, None
         if sandbox is not None:
@@ -103,12 +103,12 @@ class APIServer:
 
     @property
     def pid(self) -> int:
-        """See :attr:`Sandbox.pid`; 0 where it does not run."""
+        """See :attr:`Sandbox.pid`; 0 if it does not run."""
         return 0 if self._sandbox is None else self._sandbox.pid
 
     def kubeconfig(self, port: int = PORT) -> str:
-        """For a client that reaches it at this port of its own loopback (JSON, which is YAML).
-        Raises :class:`SubjectLostError` where it does not run."""
+        """The kubeconfig of a client that reaches it at this port of the client's loopback (JSON,
+        which is YAML). Raises :class:`SubjectLostError` if it does not run."""
         cluster = {
             "server": f"https://127.0.0.1:{port}",
             "certificate-authority-data": base64.b64encode(self._certificate()).decode(),
@@ -131,18 +131,17 @@ class APIServer:
         return self._sandbox.path(f"{_CERTIFICATES}/apiserver.crt").read_bytes()
 
     def connect(self) -> socket.socket:
-        """A connection to it, on which TLS has not begun. Raises ``OSError``,
-        :class:`SubjectLostError`."""
+        """A TCP connection to it, before TLS. Raises ``OSError`` and :class:`SubjectLostError`."""
         if self._sandbox is None:
             raise SubjectLostError("the API server was ended")
-        made = self._sandbox.socket()
+        connection = self._sandbox.socket()
         try:
-            made.settimeout(_ANSWER)
-            made.connect(("127.0.0.1", PORT))
+            connection.settimeout(_ANSWER)
+            connection.connect(("127.0.0.1", PORT))
         except OSError:
-            made.close()
+            connection.close()
             raise
-        return made
+        return connection
 
     def ask(
         self,
@@ -152,8 +151,8 @@ class APIServer:
         *,
         form: str = "application/json",
     ) -> dict[str, Any]:
-        """One request; ``form`` is the body's. Raises :class:`SubjectLostError` where it is refused
-        or not answered."""
+        """Send a request; ``form`` is the body's content type. Raises :class:`SubjectLostError` if
+        the server refuses it or does not answer."""
         try:
             status, answer = self._answer(method, path, body, form)
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -168,7 +167,7 @@ class APIServer:
         self, method: str, path: str, body: Mapping[str, Any] | None, form: str
     ) -> tuple[int, dict[str, Any]]:
         connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=_ANSWER)
-        # Its certificate is made at its start, and it is alone in its network.
+        # The server makes its certificate at its start, and is alone in its network.
         connection.sock = ssl._create_unverified_context().wrap_socket(self.connect())  # noqa: S323
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": form}
         try:
@@ -207,7 +206,7 @@ class APIServer:
             str(self._programs.apiserver),
             f"--etcd-servers={_ETCD}",
             "--bind-address=127.0.0.1",
-            "--advertise-address=10.0.0.1",  # the sandbox has no route that it could be read off
+            "--advertise-address=10.0.0.1",  # the server cannot derive it: the sandbox has no route
             f"--secure-port={PORT}",
             f"--cert-dir={_CERTIFICATES}",
             f"--token-auth-file={_TOKENS}",
@@ -217,12 +216,12 @@ class APIServer:
             f"--service-account-signing-key-file={key}",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--endpoint-reconciler-type=none",
-            # Accounts are made by a controller, and there is none.
+            # A controller makes service accounts, and there is none.
             "--disable-admission-plugins=ServiceAccount",
         ]
 
     def _serves_or_ended(self) -> bool:
-        """It serves once it has made what it makes by itself."""
+        """The server serves once it has created :data:`_MADE`."""
         if not self.running:
             return True
         try:

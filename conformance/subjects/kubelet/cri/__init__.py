@@ -1,1 +1,1 @@
-"""The messages of the Container Runtime Interface, as far as the fake runtime needs them."""
+"""The messages of the Container Runtime Interface that the fake runtime needs."""

@@ -1,11 +1,10 @@
-"""The sandboxes and containers of a container runtime that runs nothing, and the log of its calls.
+"""The sandboxes and containers of the fake container runtime, and the log of its calls.
 
-What belongs here: what they are, and how a call changes them. What never does: the messages of CRI
-that say so (:mod:`conformance.subjects.kubelet.cri.handlers`), locks, and any idea of what a
-kubelet ought to ask for.
+What belongs here: their state, and how a call changes it. What never does: CRI's messages
+(:mod:`conformance.subjects.kubelet.cri.handlers`), locks, and judging a kubelet's calls.
 
-An init container has exited with status 0 as soon as it is started; every other one runs until it
-is stopped. Its image tells which it is.
+An init container exits with status 0 as soon as it is started; every other one runs until it is
+stopped. The image says which it is.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Call:
 
 @dataclass(slots=True)
 class PodSandbox:
-    """A pod's sandbox as it was asked for; ``created`` is in nanoseconds since 1970."""
+    """A pod's sandbox as the kubelet asked for it; ``created`` is in nanoseconds since 1970."""
 
     id: str
     config: pb.PodSandboxConfig
@@ -71,9 +70,9 @@ class PodSandbox:
 
 @dataclass(slots=True)
 class Container:
-    """A container as it was asked for. Times are in nanoseconds since 1970, 0 for what has not
-    happened yet. ``started_on`` and ``state_file``: its cpuset and the CPU manager's state file
-    when it was started; ``updates``: of its cpuset, since then."""
+    """A container as the kubelet asked for it. Times are in nanoseconds since 1970, 0 before the
+    event. ``started_on`` and ``state_file``: its cpuset and the CPU manager's state file when it
+    was started. ``updates``: how often its cpuset was updated since then."""
 
     id: str
     sandbox: PodSandbox
@@ -94,7 +93,7 @@ class Container:
 
     @property
     def name(self) -> str:
-        """In the pod."""
+        """The container's name in the pod."""
         return self.config.metadata.name
 
     @property
@@ -109,18 +108,18 @@ class Container:
 
     @property
     def resources(self) -> pb.LinuxContainerResources:
-        """What it may use, as last sent."""
+        """The resources that were sent last."""
         return self.config.linux.resources
 
     @property
     def reason(self) -> str:
-        """Why it ended, in the word of runtimes; ``""`` while it has not."""
+        """Why it ended, in a runtime's word; ``""`` before."""
         if self.state != _EXITED:
             return ""
         return "Error" if self.exit_code else "Completed"
 
     def exit(self, code: int) -> None:
-        """Have it end with this status, unless it has ended already."""
+        """End it with this status, unless it has ended already."""
         if self.state != _EXITED:
             self.state, self.exit_code, self.finished = _EXITED, code, time.time_ns()
 
@@ -128,12 +127,11 @@ class Container:
 class Containers:
     """All sandboxes and containers of one runtime. ``calls`` are the last calls that changed
     something, oldest first; ``changed`` is called after each. ``sandboxes`` and ``containers`` are
-    by id, and so are the ``owners``: pod uid and name of every container, of those that are gone
-    too. ``refusals``: how many updates will be refused, as a runtime refuses them whose cgroup has
-    children of its own (EBUSY). ``refuses``: those of containers of this name, ``""``: of any.
+    by id. ``owners``: pod uid and name of every container by id, also of removed ones.
+    ``refusals``: how many of the next updates are refused, as a runtime does if a cgroup has
+    children (EBUSY). ``refuses``: only updates of containers of this name are (``""``: of any).
 
-    What names a sandbox or container that is not there raises :class:`CallError`, except where CRI
-    has the call succeed then.
+    A call for a missing sandbox or container raises :class:`CallError`, unless CRI lets it succeed.
     """
 
     def __init__(self, changed: Callable[[], None], state_file: Callable[[], str | None]) -> None:
@@ -155,25 +153,25 @@ class Containers:
         return _found(self.containers, container_id, "container")
 
     def running(self) -> list[Container]:
-        """The containers that run, in the order in which they were created."""
+        """The running containers, in the order in which they were created."""
         return [container for container in self.containers.values() if container.running]
 
     def clear(self) -> None:
-        """What a reboot does: no container, no sandbox."""
+        """Remove all containers and sandboxes, as a reboot does."""
         self.sandboxes.clear()
         self.containers.clear()
 
     # --- what calls change -------------------------------------------------------------------
 
     def run_sandbox(self, config: pb.PodSandboxConfig, handler: str) -> PodSandbox:
-        """A new sandbox, which is ready."""
-        made = PodSandbox(f"{next(self._numbers):064x}", config, handler)
-        self.sandboxes[made.id] = made
-        self._note("RunPodSandbox", made)
-        return made
+        """Make a new sandbox, which is ready."""
+        sandbox = PodSandbox(f"{next(self._numbers):064x}", config, handler)
+        self.sandboxes[sandbox.id] = sandbox
+        self._note("RunPodSandbox", sandbox)
+        return sandbox
 
     def stop_sandbox(self, sandbox_id: str) -> None:
-        """Kill what runs in it; nothing where it is gone."""
+        """Kill the sandbox's containers; does nothing if the sandbox is gone."""
         sandbox = self.sandboxes.get(sandbox_id)
         if sandbox is not None:
             sandbox.state = pb.PodSandboxState.SANDBOX_NOTREADY
@@ -182,7 +180,7 @@ class Containers:
             self._note("StopPodSandbox", sandbox)
 
     def remove_sandbox(self, sandbox_id: str) -> None:
-        """With its containers; nothing where it is gone."""
+        """Remove the sandbox and its containers; does nothing if the sandbox is gone."""
         sandbox = self.sandboxes.pop(sandbox_id, None)
         if sandbox is not None:
             for container in self._in(sandbox):
@@ -190,20 +188,20 @@ class Containers:
             self._note("RemovePodSandbox", sandbox)
 
     def create(self, sandbox_id: str, config: pb.ContainerConfig) -> Container:
-        """A new container, which does not run yet. Its id is the one that the model expects."""
+        """Make a container, which does not run yet. Its id is the one that the model expects."""
         sandbox = self.sandbox(sandbox_id)
         _check_cpuset(config.linux.resources.cpuset_cpus)
         _check_cpuset(config.linux.resources.cpuset_mems)
         owner = (sandbox.uid, config.metadata.name)
         self._made[owner] += 1
-        made = Container(container_id(*owner, self._made[owner]), sandbox, config)
-        self.owners[made.id] = owner
-        self.containers[made.id] = made
-        self._note("CreateContainer", sandbox, made, made.resources)
-        return made
+        container = Container(container_id(*owner, self._made[owner]), sandbox, config)
+        self.owners[container.id] = owner
+        self.containers[container.id] = container
+        self._note("CreateContainer", sandbox, container, container.resources)
+        return container
 
     def start(self, container_id: str) -> None:
-        """Have it run, or end at once where it is an init container."""
+        """Start a container; an init container ends at once."""
         container = self.container(container_id)
         container.state, container.started = _RUNNING, time.time_ns()
         container.started_on, container.updates = container.resources.cpuset_cpus, 0
@@ -218,13 +216,13 @@ class Containers:
         self._note("StopContainer", container.sandbox, container)
 
     def remove(self, container_id: str) -> None:
-        """Nothing where it is gone."""
+        """Remove a container; does nothing if it is gone."""
         container = self.containers.pop(container_id, None)
         if container is not None:
             self._note("RemoveContainer", container.sandbox, container)
 
     def update(self, container_id: str, resources: pb.LinuxContainerResources) -> None:
-        """Change what ``resources`` sets. A value of zero is not set, which is what CRI says."""
+        """Change the values that ``resources`` sets. In CRI a value of zero is not set."""
         container = self.container(container_id)
         _check_cpuset(resources.cpuset_cpus)
         if self.refusals and self.refuses in ("", container.name):

@@ -1,7 +1,7 @@
 """CRI's methods: what a request asks of the containers, and the message that answers it.
 
 What belongs here: the form of requests and answers. What never does: gRPC
-(:mod:`conformance.subjects.kubelet.cri.service`), and what becomes of a container
+(:mod:`conformance.subjects.kubelet.cri.service`), and the state of containers
 (:mod:`conformance.subjects.kubelet.cri.containers`). All images are present.
 """
 
@@ -18,10 +18,10 @@ from conformance.subjects.kubelet.cri.containers import Container, Containers, P
 
 
 def handlers(store: Containers) -> Mapping[str, Callable[[Any], Message | None]]:
-    """By method, what carries a request out and answers it (``None``: with an empty message). A
-    served method that is not here changes nothing.
+    """By method, the function that does a request and returns the answer (``None``: an empty
+    message). A served method that is not here changes nothing.
 
-    What cannot be done raises :class:`~conformance.subjects.kubelet.cri.service.CallError`.
+    A request that cannot be done raises :class:`~.service.CallError`.
     """
     return {
         "Status": _status,
@@ -85,7 +85,7 @@ def _image_fs_info(_: Message) -> Message:
 
 
 def _common(one: PodSandbox | Container) -> dict[str, Any]:
-    """What the status and the entry of a list have in common."""
+    """The fields that a status and an entry of a list have in common."""
     return {
         "id": one.id,
         "metadata": one.config.metadata,
@@ -97,8 +97,8 @@ def _common(one: PodSandbox | Container) -> dict[str, Any]:
 
 
 def _sandbox_status(sandbox: PodSandbox) -> Message:
-    # The namespace options have to come back as they went in: a kubelet that misses them takes
-    # the sandbox for changed and makes it anew, for ever.
+    # The namespace options must be the kubelet's own: without them it finds the sandbox changed,
+    # and makes it again, forever.
     options = sandbox.config.linux.security_context.namespace_options
     return pb.PodSandboxStatusResponse(
         status=pb.PodSandboxStatus(
@@ -156,7 +156,7 @@ def _image(container: Container) -> dict[str, Any]:
 def _is_wanted(
     one: PodSandbox | Container, wanted: pb.PodSandboxFilter | pb.ContainerFilter
 ) -> bool:
-    """By what the filters of both lists have in common."""
+    """Whether a filter selects it, by the fields that both filters have in common."""
     labels = one.config.labels
     return (
         wanted.id in ("", one.id)

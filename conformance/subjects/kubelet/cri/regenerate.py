@@ -1,8 +1,8 @@
-"""Make ``cri_pb2.py`` and ``cri_pb2.pyi`` anew from ``cri.proto``, or another proto file's.
+"""Make ``cri_pb2.py`` and ``cri_pb2.pyi`` from ``cri.proto``, or those of another proto file.
 
 ``python -m conformance.subjects.kubelet.cri.regenerate [FOLDER [PROTO]]``; needs grpcio-tools,
-which is no dependency of the project. The floor of ``protobuf`` in ``pyproject.toml`` has to be the
-version that the made file names in its header.
+which is not a dependency of the project. The least version of ``protobuf`` in ``pyproject.toml``
+must be the one in the header of the generated file.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _CRI: Final = Path(__file__).with_name("cri.proto")
 
 def regenerate(into: Path, proto: Path = _CRI) -> None:
     """Write both files to ``into``; raises ``CalledProcessError`` if protoc refuses."""
-    here = proto.parent.resolve()
+    folder = proto.parent.resolve()
     subprocess.run(
         [
             *(sys.executable, "-m", "grpc_tools.protoc"),
-            *(f"-I{here}", f"--python_out={into}", f"--pyi_out={into}", proto.name),
+            *(f"-I{folder}", f"--python_out={into}", f"--pyi_out={into}", proto.name),
         ],
         check=True,
-        cwd=here,
+        cwd=folder,
     )
 
 

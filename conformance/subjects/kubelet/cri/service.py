@@ -1,8 +1,8 @@
-"""The runtime's methods, served by gRPC under every name that kubelets know them by.
+"""The runtime's methods, served by gRPC under every name that kubelets use.
 
-A kubelet up to 1.22 asks for ``runtime.v1alpha2``, from 1.23 on for ``runtime.v1`` (1.23-1.25 try
-the other one too); the messages are the same as far as they matter here. What is asked for and not
-served is remembered: it is the first thing to know about a kubelet that does not come up.
+A kubelet up to 1.22 calls ``runtime.v1alpha2``, from 1.23 on ``runtime.v1`` (1.23-1.25 try the
+other one too); the messages are the same in all fields used here. Calls that are not served are
+noted: they may explain why a kubelet does not start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from conformance.subjects.kubelet.cri import cri_pb2 as pb
 
 VERSIONS: Final = ("v1", "v1alpha2")
 
-#: How the kubelet's requests are to be read, by method; what is not here has an empty request.
+#: The type of the kubelet's requests, by method; ``Empty`` if no field of the request is used.
 _RUNTIME_REQUESTS: Final[Mapping[str, type[Message]]] = {
     "Version": pb.Empty,
     "Status": pb.Empty,
@@ -62,7 +62,7 @@ _SERVED: Final[Mapping[str, type[Message]]] = {
     for method, request in methods.items()
 }
 
-#: The call's path and its request to the answer; raises :class:`CallError`.
+#: Gives the answer for a call's path and request; raises :class:`CallError`.
 Answer: TypeAlias = Callable[[str, Message], Message]
 
 
@@ -75,7 +75,7 @@ class CallError(Exception):
 
 
 class Listener(Protocol):
-    """What answers calls, and notes those that are not served."""
+    """Answers calls, and notes those that are not served."""
 
     def answer(self, method: str, version: str, request: Message) -> Message:
         """Answer one call; raises :class:`CallError`."""

@@ -1,9 +1,8 @@
 """A driver of Dynamic Resource Allocation for a kubelet in the loop.
 
-A device has nothing but its NUMA node. The driver is no process: it is served by the runner on two
-sockets in the sandbox. A kubelet finds the first by itself, also one that starts later, and
-prepares claims at the second.
-Sources: k8s.io/kubelet, ``pkg/apis/pluginregistration/v1`` and ``pkg/apis/dra/v1``.
+A device has only a NUMA node. The driver is not a process: the runner serves it on two sockets in
+the sandbox. A kubelet, also one that starts later, finds the first by itself, and prepares claims
+at the second. Sources: k8s.io/kubelet, ``pkg/apis/pluginregistration/v1`` and ``pkg/apis/dra/v1``.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.devices import dra_pb2 as pb
 from conformance.subjects.kubelet.devices.plugin import Wait
 from conformance.subjects.kubelet.sandbox import STATE_DIR
-from conformance.subjects.kubelet.serving import serve
+from conformance.subjects.kubelet.serving import serve, unary
 from reference.steps import Device
 
 #: The oldest minor whose kubelet has ``dra.v1``, on by default.
 SINCE: Final = 34
-#: What a device's NUMA node is called, in the domain of its driver.
+#: The attribute with a device's NUMA node, in the domain of its driver.
 ATTRIBUTE: Final = "numaNode"
 _API: Final = "/apis/resource.k8s.io/v1"
 _TYPE: Final = "DRAPlugin"
@@ -34,7 +33,7 @@ _VERSION: Final = "v1.DRAPlugin"
 _REGISTRATION: Final = "pluginregistration.Registration"
 _SERVICE: Final = "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
 
-#: One request to the API server: method, path and body; its answer. Raises
+#: Sends a request to the API server (method, path and body), and gives its answer. Raises
 #: :class:`SubjectLostError`.
 Ask = Callable[..., dict[str, Any]]
 
@@ -58,9 +57,9 @@ def resource_slice(driver: str, node: str, devices: Sequence[Device]) -> dict[st
 
 
 class DRADriver:
-    """Serves the claims of a node's ``devices``, from now on until :meth:`close`. ``path`` says
-    where the runner finds a path of the node, ``ask`` asks the API server. Raises ``OSError`` where
-    it cannot listen."""
+    """Serves the claims of a node's ``devices``, from now on until :meth:`close`. ``path`` maps a
+    path of the node to the runner's, ``ask`` asks the API server. Raises ``OSError`` if it cannot
+    listen."""
 
     def __init__(
         self,
@@ -88,13 +87,13 @@ class DRADriver:
         self._server = serve(self._threads, handlers, *sockets)
 
     def expect_kubelet(self) -> None:
-        """A kubelet is about to start."""
+        """Expect the registration of a kubelet that is about to start."""
         with self._lock:
             self._said = None
 
     def await_kubelet(self, until: Wait, seconds: float) -> None:
-        """Wait until the kubelet has registered the driver, up to so many ``seconds``. Raises
-        :class:`SubjectLostError` where it refuses or does not get as far."""
+        """Wait until the kubelet has registered the driver, at most ``seconds``. Raises
+        :class:`SubjectLostError` if it refuses, or does not register it in time."""
         heard = until(lambda: self._said is not None, seconds)
         with self._lock:
             said = self._said
@@ -106,16 +105,16 @@ class DRADriver:
             raise SubjectLostError(f"the kubelet refuses the driver {self._name}: {said.error}")
 
     def publish(self) -> None:
-        """Tell the API server of the node's devices and of their class, where it does not know
-        them. A kubelet that starts removes what drivers have said of its node. Raises
+        """Create the node's ResourceSlice and its DeviceClass at the API server, if they do not
+        exist. A kubelet that starts removes the ResourceSlices of its node. Raises
         :class:`SubjectLostError`."""
-        for kind, made in (
+        for kind, entry in (
             ("deviceclasses", device_class(self._name)),
             ("resourceslices", self._slice),
         ):
             known = self._ask("GET", f"{_API}/{kind}")["items"]
-            if made["metadata"]["name"] not in {one["metadata"]["name"] for one in known}:
-                self._ask("POST", f"{_API}/{kind}", made)
+            if entry["metadata"]["name"] not in {one["metadata"]["name"] for one in known}:
+                self._ask("POST", f"{_API}/{kind}", entry)
 
     def close(self) -> None:
         """Serve no more. May be called twice."""
@@ -127,12 +126,12 @@ class DRADriver:
     def _calls(self) -> Mapping[str, dict[str, grpc.RpcMethodHandler[Any, Any]]]:
         return {
             _REGISTRATION: {
-                "GetInfo": _unary(pb.Nothing, self._info),
-                "NotifyRegistrationStatus": _unary(pb.RegistrationStatus, self._registered),
+                "GetInfo": unary(pb.Nothing, self._info),
+                "NotifyRegistrationStatus": unary(pb.RegistrationStatus, self._registered),
             },
             _SERVICE: {
-                "NodePrepareResources": _unary(pb.Claims, self._prepared),
-                "NodeUnprepareResources": _unary(pb.Claims, _unprepared),
+                "NodePrepareResources": unary(pb.Claims, self._prepared),
+                "NodeUnprepareResources": unary(pb.Claims, _unprepared),
             },
         }
 
@@ -151,11 +150,11 @@ class DRADriver:
         return pb.NodePrepareResourcesResponse(claims=answers)
 
     def _prepare(self, claim: pb.Claim) -> pb.Prepared:
-        """The devices that were allocated: nothing has to be done for one."""
+        """The allocated devices; the driver does nothing to prepare them."""
         try:
             path = f"{_API}/namespaces/{claim.namespace}/resourceclaims/{claim.name}"
             results = self._ask("GET", path)["status"]["allocation"]["devices"]["results"]
-            own = [one for one in results if one["driver"] == self._name]
+            allocated = [one for one in results if one["driver"] == self._name]
             return pb.Prepared(
                 devices=[
                     pb.Device(
@@ -163,7 +162,7 @@ class DRADriver:
                         pool_name=one["pool"],
                         device_name=one["device"],
                     )
-                    for one in own
+                    for one in allocated
                 ]
             )
         except (SubjectLostError, KeyError) as error:
@@ -173,13 +172,3 @@ class DRADriver:
 def _unprepared(request: pb.Claims) -> pb.NodeUnprepareResourcesResponse:
     answers = {one.uid: pb.Unprepared() for one in request.claims}
     return pb.NodeUnprepareResourcesResponse(claims=answers)
-
-
-def _unary(
-    request: type[Message], answer: Callable[[Any], Message]
-) -> grpc.RpcMethodHandler[Any, Any]:
-    return grpc.unary_unary_rpc_method_handler(
-        lambda message, _: answer(message),
-        request.FromString,
-        lambda message: message.SerializeToString(),
-    )

@@ -1,9 +1,9 @@
 """A device plugin for a kubelet in the loop.
 
-The plugin is no process: it is served by the runner on a socket in the sandbox, so it ends with the
+The plugin is not a process: the runner serves it on a socket in the sandbox, so it ends with the
 runner at the latest. The kubelet removes the socket when it starts, so a plugin serves one kubelet.
-Where the kubelet may choose, the plugin prefers the lowest ids.
-Source: k8s.io/kubelet, ``pkg/apis/deviceplugin/v1beta1``.
+It prefers the devices with the lowest ids. Source: k8s.io/kubelet,
+``pkg/apis/deviceplugin/v1beta1``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from google.protobuf.message import Message
 
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.devices import device_plugin_pb2 as pb
-from conformance.subjects.kubelet.serving import serve
+from conformance.subjects.kubelet.serving import serialized, serve, unary
 from reference.steps import Device
 
 VERSION: Final = "v1beta1"
@@ -29,17 +29,17 @@ HEALTHY: Final = "Healthy"
 REGISTER: Final = "/v1beta1.Registration/Register"
 _SERVICE: Final = "v1beta1.DevicePlugin"
 _CHECKPOINT: Final = "kubelet_internal_checkpoint"
-#: A kubelet answers in milliseconds; it dials the plugin meanwhile.
+#: In seconds. A kubelet answers in milliseconds, in which it connects to the plugin.
 _PATIENCE: Final = 10.0
 _OPTIONS: Final = pb.DevicePluginOptions(get_preferred_allocation_available=True)
 
-#: Waits until something is true, up to so many seconds; whether it is.
+#: Waits until a function is true, up to so many seconds; returns whether it is.
 Wait: TypeAlias = Callable[[Callable[[], bool], float], bool]
 
 
 class DevicePlugin:
     """Serves ``devices`` as ``resource`` on a socket in ``folder``, from now on until
-    :meth:`close`. Raises ``OSError`` where it cannot listen."""
+    :meth:`close`. Raises ``OSError`` if it cannot listen."""
 
     def __init__(self, folder: Path, resource: str, devices: Sequence[Device]) -> None:
         self._folder = folder
@@ -60,9 +60,9 @@ class DevicePlugin:
         self._threads.shutdown()
 
     def register(self, until: Wait, seconds: float) -> None:
-        """Register at the kubelet, and wait ``until`` its checkpoint has the devices, up to so many
-        ``seconds``. Raises :class:`SubjectLostError` where the kubelet refuses or does not get as
-        far."""
+        """Register at the kubelet, and wait ``until`` its checkpoint has the devices, at most
+        ``seconds``. Raises :class:`SubjectLostError` if the kubelet refuses, or does not write them
+        in time."""
         before = self._written()
         self._ask_kubelet()
 
@@ -80,7 +80,7 @@ class DevicePlugin:
         )
         with grpc.insecure_channel(f"unix:{self._folder / 'kubelet.sock'}") as channel:
             call = channel.unary_unary(
-                REGISTER, request_serializer=_serialized, response_deserializer=pb.Empty.FromString
+                REGISTER, request_serializer=serialized, response_deserializer=pb.Empty.FromString
             )
             try:
                 call(request, timeout=_PATIENCE)
@@ -91,7 +91,7 @@ class DevicePlugin:
                 ) from error
 
     def _written(self) -> tuple[int, int] | None:
-        """What is different for each checkpoint that the kubelet writes: it replaces the file."""
+        """What identifies a checkpoint: the kubelet replaces the file each time."""
         try:
             status = (self._folder / _CHECKPOINT).stat()
         except FileNotFoundError:
@@ -99,7 +99,7 @@ class DevicePlugin:
         return status.st_ino, status.st_mtime_ns
 
     def _registered(self) -> Collection[str]:
-        """The ids of the healthy devices that the kubelet has noted down."""
+        """The ids of the healthy devices in the kubelet's checkpoint."""
         try:
             text = (self._folder / _CHECKPOINT).read_text()
             found = json.loads(text)["Data"]["RegisteredDevices"]
@@ -111,13 +111,13 @@ class DevicePlugin:
 
     def _calls(self) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
         return {
-            "GetDevicePluginOptions": _unary(pb.Empty, lambda _: _OPTIONS),
+            "GetDevicePluginOptions": unary(pb.Empty, lambda _: _OPTIONS),
             "ListAndWatch": grpc.unary_stream_rpc_method_handler(
-                self._list_and_watch, pb.Empty.FromString, _serialized
+                self._list_and_watch, pb.Empty.FromString, serialized
             ),
-            "GetPreferredAllocation": _unary(pb.PreferredAllocationRequest, _preferred),
-            "Allocate": _unary(pb.AllocateRequest, _allocated),
-            "PreStartContainer": _unary(pb.Empty, lambda _: pb.Empty()),
+            "GetPreferredAllocation": unary(pb.PreferredAllocationRequest, _preferred),
+            "Allocate": unary(pb.AllocateRequest, _allocated),
+            "PreStartContainer": unary(pb.Empty, lambda _: pb.Empty()),
         }
 
     def _list_and_watch(
@@ -129,8 +129,8 @@ class DevicePlugin:
 
 
 class DevicePlugins:
-    """The plugins of one node, one for each resource. ``folder`` says where the kubelet's socket
-    for plugins is, ``until`` waits for the kubelet up to ``seconds``."""
+    """The plugins of one node, one for each resource. ``folder`` gives the folder of the kubelet's
+    socket for plugins, ``until`` waits for the kubelet up to ``seconds``."""
 
     def __init__(self, folder: Callable[[], Path], until: Wait, seconds: float) -> None:
         self._folder = folder
@@ -140,8 +140,8 @@ class DevicePlugins:
         self._registered: set[str] = set()
 
     def register(self, resource: str, devices: Sequence[Device]) -> bool:
-        """Start a plugin in place of an earlier one of this resource, and register it; whether the
-        resource was registered before, perhaps at another kubelet of the node. Raises
+        """Start a plugin in place of an earlier one of this resource, and register it. Returns
+        whether the resource was registered before, even at an earlier kubelet of the node. Raises
         :class:`SubjectLostError`."""
         earlier = self._plugins.pop(resource, None)
         if earlier is not None:
@@ -159,18 +159,6 @@ class DevicePlugins:
         """End all of them. May be called twice."""
         while self._plugins:
             self._plugins.popitem()[1].close()
-
-
-def _unary(
-    request: type[Message], answer: Callable[[Any], Message]
-) -> grpc.RpcMethodHandler[Any, Any]:
-    return grpc.unary_unary_rpc_method_handler(
-        lambda message, _: answer(message), request.FromString, _serialized
-    )
-
-
-def _serialized(message: Message) -> bytes:
-    return message.SerializeToString()
 
 
 def _listed(device: Device) -> pb.Device:
@@ -191,6 +179,6 @@ def _preferred(request: pb.PreferredAllocationRequest) -> pb.PreferredAllocation
 
 
 def _allocated(request: pb.AllocateRequest) -> pb.AllocateResponse:
-    """Nothing is to be mounted or set."""
+    """Empty answers: no mounts, no variables."""
     answers = [pb.ContainerAllocateResponse() for _ in request.container_requests]
     return pb.AllocateResponse(container_responses=answers)

@@ -1,8 +1,8 @@
-"""What runs inside a sandbox, as its first process, and what forks that.
+"""The first process of a sandbox, and the process that forks it.
 
-What belongs here: what has to be done from inside. What never does: an import of the project or
-of anything outside the standard library: it is run by itself (``python -I -S``), because a start
-takes a hundredth of a second that way.
+What belongs here: what has to be done from inside. What never does: an import from outside this
+package and the standard library. It is run alone (``python -I -S``), so that it starts in a
+hundredth of a second.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Final
 AREA: Final = "/pinproof"
 STATE_DIR: Final = "/var/lib/kubelet"
 CGROUPS: Final = "/sys/fs/cgroup"
-#: Where the cgroups that are none are kept. A kubelet that has them sees this folder in the place
-#: of the host's.
+#: The folder of the imitated cgroups. A kubelet that has them sees this folder in place of the
+#: host's.
 OWN_CGROUPS: Final = f"{AREA}/cgroup"
-#: The CPU manager's state file, and where every version of it is kept, by its number.
+#: The CPU manager's state file, and the folder of its versions, which are named by number.
 STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
 VERSIONS: Final = f"{AREA}/versions"
 
-#: How the word begins that asks for room for a file, at the path that follows.
+#: The start of the word that makes a file's folder writable; the file's path follows.
 FILE: Final = "file="
 
-#: What ``python -I -S -c`` has to run, before the arguments of ``server.main``. The packages around
-#: this one are put in place empty: executing them would import all that the runner needs.
+#: The code for ``python -I -S -c``; the arguments of ``server.main`` follow. It makes empty parent
+#: packages: executing the real ones would import all that the runner needs.
 COMMAND: Final = f"""\
 import sys
 from types import ModuleType

@@ -1,7 +1,7 @@
-"""System calls of a kubelet that pid 1 of its sandbox hears of before the kernel carries them out.
+"""System calls of a kubelet that pid 1 of its sandbox handles before the kernel does.
 
-A seccomp filter on the kubelet hands them to pid 1, which answers each at once: it has carried the
-call out itself, or the kernel goes on with it. So no call is ever held for longer than that.
+A seccomp filter on the kubelet notifies pid 1, which answers each call at once: either it has done
+the call itself, or the kernel does it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Final, TypeAlias
 
 from conformance.subjects.kubelet.inside.syscalls import check, libc
 
-#: Answers a call: 0 where it was carried out, an error's number, or ``None`` if it is the kernel's.
+#: Answers a call: 0 if it was done, an error's number, or ``None`` if the kernel is to do it.
 Answer: TypeAlias = Callable[[int, int, list[int]], int | None]
 
-#: By architecture: its number for filters, and those of the calls.
+#: By architecture: its number in filters, and the numbers of the calls.
 _MACHINES: Final[Mapping[str, tuple[int, Mapping[str, int]]]] = {
     "x86_64": (0xC000003E, {
         "seccomp": 317, "statfs": 137, "mkdirat": 258, "unlinkat": 263,
@@ -45,7 +45,7 @@ _ANSWER: Final = struct.Struct("=QqiI")
 
 
 def can_be_heard() -> bool:
-    """Whether this kernel and this architecture have what it takes."""
+    """Whether this kernel and this architecture have seccomp notifications."""
     if os.uname().machine not in _MACHINES:
         return False
     sizes = ctypes.create_string_buffer(6)
@@ -58,8 +58,8 @@ def numbers() -> Mapping[str, int]:
 
 
 def filter_calls(names: Collection[str]) -> int:
-    """In the process that becomes a kubelet: put it, and what it will execute and start, under a
-    filter of these calls; the descriptor that they are to be read from. Raises ``OSError``."""
+    """In the process that becomes a kubelet: filter these calls of it and of all programs that it
+    executes. Returns the descriptor from which they are read. Raises ``OSError``."""
     audit, known = _MACHINES[os.uname().machine]
     program = _program(audit, [known[name] for name in names if name in known])
     code = ctypes.create_string_buffer(program, len(program))
@@ -87,12 +87,12 @@ def _program(audit: int, heard: list[int]) -> bytes:
 
 
 def serve(listener: int, answer: Answer) -> bool:
-    """In pid 1: answer one call; whether the listener is still of use."""
+    """In pid 1: answer one call. Returns whether more calls can come."""
     request = bytearray(_REQUEST.size)
     try:
         fcntl.ioctl(listener, _RECEIVE, request)
     except OSError as error:
-        return error.errno in (errno.ENOENT, errno.EINTR)  # the caller is gone
+        return error.errno in (errno.ENOENT, errno.EINTR)  # the caller has ended
     number, pid, _, call, _, _, *arguments = _REQUEST.unpack(request)
     failure: int | None
     try:
@@ -100,15 +100,15 @@ def serve(listener: int, answer: Answer) -> bool:
     except OSError as error:
         failure = error.errno or errno.EIO
     proceed = _CONTINUE if failure is None else 0
-    with contextlib.suppress(OSError):  # the caller died meanwhile
+    with contextlib.suppress(OSError):  # the caller has ended
         fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, -(failure or 0), proceed))
     return True
 
 
 def text_at(pid: int, address: int) -> str:
-    """The text at an address of another process, up to its NUL; read page by page, because what
-    follows the text's page may not be mapped. Raises ``OSError``, also where the process has
-    ended: its memory is then empty."""
+    """The text at an address of another process, up to its NUL. It is read page by page, because
+    the page after the text may not be mapped. Raises ``OSError``, also if the process has ended:
+    its memory is then empty."""
     text = b""
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:  # noqa: PTH123
         while b"\0" not in text and len(text) < 8192:

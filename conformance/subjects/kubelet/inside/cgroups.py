@@ -1,11 +1,11 @@
-"""A cgroup v2 file system that is none, so that pods have cgroups on any host.
+"""An imitated cgroup v2 file system, so that pods have cgroups on any host.
 
-From 1.33 on (in-place resize) a kubelet without cgroups of its own for each pod (``cgroupsPerQOS:
-false``) gets a nil pointer in ``kuberuntime_manager.go``, ``doPodResizeAction``, as soon as a pod
-with init containers goes on to the next container: seen on 1.36.4. Real cgroups would be the
-host's, and an ordinary user seldom may make them. So ``/sys/fs/cgroup`` is a folder of the
-sandbox's tmpfs while a kubelet runs that needs it, and four system calls of that kubelet are
-answered here where they name it (:mod:`conformance.subjects.kubelet.inside.calls`):
+From 1.33 on (in-place resize) a kubelet without a cgroup for each pod (``cgroupsPerQOS: false``)
+dereferences a nil pointer in ``kuberuntime_manager.go``, ``doPodResizeAction``, when a pod with
+init containers starts its next container (seen on 1.36.4). Real cgroups would be the host's, and an
+ordinary user seldom may make them. While a kubelet runs that needs them, ``/sys/fs/cgroup`` is a
+folder of the sandbox's tmpfs. Four system calls of that kubelet are answered here if they name it
+(:mod:`conformance.subjects.kubelet.inside.calls`):
 
     statfs    says that the folder is a cgroup v2 file system
     mkdirat   makes a folder with the files that a new cgroup has
@@ -13,7 +13,7 @@ answered here where they name it (:mod:`conformance.subjects.kubelet.inside.call
     openat2   for writing empties the file: each write to a cgroup's file replaces what it had, and
               runc's library does not ask for that. In a plain file "79" over "118" would be "798"
 
-Nothing acts on what a kubelet writes there: containers do not exist either.
+What a kubelet writes there has no effect: there are no real containers.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ _EVERY_CHILD: Final = _EVERY_CGROUP | {
 }
 
 
-#: For folders that a kubelet does not see, before they are made whole and after they are removed.
+#: Numbers of hidden folders: cgroups that are not complete yet, or are being removed.
 _NUMBERS: Final = itertools.count(1)
 
 
 def make_root() -> None:
-    """Make the root cgroup anew, without children."""
+    """Make a new root cgroup, without children."""
     for entry in Path(OWN_CGROUPS).iterdir():
-        _take_away(entry)
+        _remove_tree(entry)
     _fill(Path(OWN_CGROUPS), _EVERY_CGROUP)
 
 
@@ -86,8 +86,7 @@ def _fill(folder: Path, files: dict[str, str]) -> None:
 
 
 def make(paths: Iterable[str]) -> None:
-    """Make these cgroups (``kubepods/burstable/pod1``) and those above, as far as they are not
-    there."""
+    """Make these cgroups (``kubepods/burstable/pod1``) and those above, if they do not exist."""
     for path in paths:
         parts = path.split("/")
         for number in range(1, len(parts) + 1):
@@ -97,16 +96,15 @@ def make(paths: Iterable[str]) -> None:
 
 
 def carry_out(call: int, pid: int, arguments: list[int]) -> int | None:
-    """0 for a call that was carried out, an error's number, or ``None`` if it is the kernel's.
-    ``call`` is one of :data:`CALLS`. Raises ``OSError``."""
+    """As :data:`calls.Answer`, for one of :data:`CALLS`. Raises ``OSError``."""
     numbers = calls.numbers()
     if call == numbers["openat2"]:
-        _empty_what_is_written(pid, *arguments[:3])
+        _empty_before_writing(pid, *arguments[:3])
         return None
     path = os.path.normpath(calls.text_at(pid, arguments[0 if call == numbers["statfs"] else 1]))
     if path != CGROUPS and not path.startswith(CGROUPS + "/"):
         return None
-    path = OWN_CGROUPS + path.removeprefix(CGROUPS)  # a file is not renamed into another mount
+    path = OWN_CGROUPS + path.removeprefix(CGROUPS)  # renames into another mount would fail
     if call == numbers["statfs"]:
         if not Path(path).exists():
             return None
@@ -119,9 +117,9 @@ def carry_out(call: int, pid: int, arguments: list[int]) -> int | None:
     return _make(path) if call == numbers["mkdirat"] else _remove(path)
 
 
-def _empty_what_is_written(pid: int, folder: int, name: int, how: int) -> None:
-    """Before the kernel opens a file for writing. ``name`` and ``how`` are addresses. What is not
-    there is the kernel's to say."""
+def _empty_before_writing(pid: int, folder: int, name: int, how: int) -> None:
+    """Empty a file before the kernel opens it for writing. ``name`` and ``how`` (``struct
+    open_how``) are addresses. The kernel reports a missing file."""
     if calls.number_at(pid, how) & os.O_ACCMODE == os.O_RDONLY:
         return
     path = calls.text_at(pid, name)
@@ -134,7 +132,7 @@ def _empty_what_is_written(pid: int, folder: int, name: int, how: int) -> None:
 
 
 def _make(path: str) -> int:
-    """A cgroup appears with its files; cAdvisor, which watches, would see them come one by one."""
+    """Make a cgroup with all its files in one rename, since cAdvisor watches the folder."""
     if Path(path).exists():
         return errno.EEXIST
     draft = _hidden()
@@ -143,7 +141,7 @@ def _make(path: str) -> int:
     try:
         draft.rename(path)
     except OSError:
-        _take_away(draft)
+        _remove_tree(draft)
         raise
     return 0
 
@@ -151,9 +149,9 @@ def _make(path: str) -> int:
 def _remove(path: str) -> int:
     if any(entry.is_dir() for entry in os.scandir(path)):
         return errno.EBUSY
-    grave = _hidden()
-    Path(path).rename(grave)
-    _take_away(grave)
+    removed = _hidden()
+    Path(path).rename(removed)
+    _remove_tree(removed)
     return 0
 
 
@@ -161,12 +159,12 @@ def _hidden() -> Path:
     return Path(AREA, f"cgroup-{next(_NUMBERS)}")
 
 
-def _take_away(place: Path) -> None:
-    """Remove a file or a folder. ``shutil`` and ``tempfile`` would do, and be a fifth of what the
-    start of a sandbox costs."""
+def _remove_tree(place: Path) -> None:
+    """Remove a file or a folder. To import ``shutil`` and ``tempfile`` would take a fifth of the
+    time in which a sandbox starts."""
     if not place.is_dir() or place.is_symlink():
         place.unlink()
         return
     for entry in place.iterdir():
-        _take_away(entry)
+        _remove_tree(entry)
     place.rmdir()

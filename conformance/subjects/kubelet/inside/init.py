@@ -1,16 +1,15 @@
-"""The first process of a sandbox: makes the namespaces, keeps kubelets, ends with the runner.
+"""The first process of a sandbox: makes the namespaces, starts kubelets, ends with the runner.
 
 It has one end of a ``SOCK_SEQPACKET`` pair, the runner the other. It enters new namespaces (mount,
-network, pid; a user namespace around them where it may not do so otherwise) and forks: the child
-is pid 1 of the pid namespace, and everything else in there is a kubelet or was started by one. Pid
-1 ends when the control socket does, when the runner's pidfd says that it is gone, or when its
-parent dies; the kernel then kills what is left in the pid namespace, and with the last process
-the mounts, the tmpfs and the network vanish. Nothing has to be cleaned up by anybody.
+network, pid; a user namespace around them if it has no right to do it without) and forks. The child
+is pid 1 of the pid namespace; every other process there is a kubelet or was started by one. Pid 1
+ends when the control socket does, when the runner's pidfd shows its end, or when its parent dies.
+The kernel then kills all processes in the pid namespace, and removes the mounts, the tmpfs and the
+network with the last one. No cleanup is needed.
 
 Messages are JSON objects. ``{"do": "start" | "terminate" | "kill" | "kill at rename" | "machine" |
-"socket", …}`` is answered by ``{"ok": true}`` (``socket``: with the descriptor) or
-``{"error": text}``;
-``{"event": "ready", …}`` and ``{"event": "exited", "status": n}`` come by themselves.
+"socket", …}`` is answered by ``{"ok": true}`` (``socket``: with the descriptor) or ``{"error":
+text}``. ``{"event": "ready", …}`` and ``{"event": "exited", "status": n}`` come without a request.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from conformance.subjects.kubelet.inside.syscalls import die_with_parent
 
 
 class Init:
-    """Pid 1: starts a kubelet at a time, reaps, reports its end, and ends with the runner."""
+    """Pid 1: runs one kubelet at a time, reports its end, reaps, and ends with the runner."""
 
-    def __init__(self, control: socket.socket, runner: int | None, hears: bool) -> None:
+    def __init__(self, control: socket.socket, runner: int | None, can_watch_calls: bool) -> None:
         self._control = control
         self._runner = runner
         self._renames = renames.Renames(self._kill_all)
-        self._hears = hears
+        self._can_watch_calls = can_watch_calls
         self._own_cgroups = False
         self._kubelet = 0
         self._status: int | None = None
@@ -46,7 +45,7 @@ class Init:
         signal.set_wakeup_fd(self._children[1], warn_on_full_buffer=False)
 
     def run(self) -> None:
-        """Serve until the runner is gone."""
+        """Serve until the runner has ended."""
         for descriptor in (self._control.fileno(), self._children[0], self._runner):
             if descriptor is not None:
                 self._poll.register(descriptor, select.POLLIN)
@@ -78,7 +77,7 @@ class Init:
         return True
 
     def tell(self, message: dict[str, object], descriptors: Iterable[int] = ()) -> None:
-        """Send one message. A runner that is gone is noticed elsewhere."""
+        """Send one message. That the runner has ended is noticed elsewhere."""
         try:
             socket.send_fds(self._control, [json.dumps(message).encode()], list(descriptors))
         except (BrokenPipeError, ConnectionResetError):
@@ -104,7 +103,7 @@ class Init:
                 "after": bool(after),
                 "any_file": bool(any_file),
             }:
-                if not self._hears:
+                if not self._can_watch_calls:
                     raise OSError(errno.ENOSYS, "this kernel has no seccomp notifications")
                 self._renames.arm(number, after=after, any_file=any_file)
             case {"do": "machine", "folder": str(folder)}:
@@ -130,24 +129,25 @@ class Init:
                 self._kubelet = os.fork()
                 if self._kubelet == 0:
                     self._become(argv, env, log, theirs)
-            self._learn(ours)
+            self._receive_start(ours)
 
     def _show_cgroups(self, paths: list[str] | None) -> None:
-        """Let the next kubelet see the sandbox's own cgroups, in which these are, or the host's."""
+        """Let the next kubelet see own cgroups, at these ``paths``, or for ``None`` the host's."""
         own = paths is not None
         if own is not self._own_cgroups:
             root.show_cgroups(own=own)
             self._own_cgroups = own
         cgroups.make(paths or ())
 
-    def _learn(self, child: socket.socket) -> None:
-        """What became of the child: first the descriptor of its calls, then the error that kept
-        it from executing, or the end of the socket when it did."""
-        if self._hears:
+    def _receive_start(self, child: socket.socket) -> None:
+        """Receive from the child the descriptor of its calls, then the error for which it could not
+        execute the kubelet. The end of the socket shows that it could."""
+        if self._can_watch_calls:
             _, descriptors, _, _ = socket.recv_fds(child, 16, 1)
             for descriptor in descriptors:
                 os.set_inheritable(descriptor, False)
-                self._watch_calls(descriptor)
+                self._calls = descriptor
+                self._poll.register(descriptor, select.POLLIN)
         refusal = child.recv(16)
         if refusal:
             os.waitpid(self._kubelet, 0)
@@ -165,18 +165,14 @@ class Init:
             os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            if self._hears:
-                heard = (*renames.CALLS, *(cgroups.CALLS if self._own_cgroups else ()))
-                socket.send_fds(parent, [b"calls"], [calls.filter_calls(heard)])
+            if self._can_watch_calls:
+                watched_calls = (*renames.CALLS, *(cgroups.CALLS if self._own_cgroups else ()))
+                socket.send_fds(parent, [b"calls"], [calls.filter_calls(watched_calls)])
             os.execve(argv[0], argv, env)  # noqa: S606
         except OSError as error:
             parent.send(str(error.errno).encode())
         finally:
             os._exit(127)
-
-    def _watch_calls(self, listener: int) -> None:
-        self._calls = listener
-        self._poll.register(listener, select.POLLIN)
 
     def _serve_call(self, happened: int) -> None:
         if self._calls is None:
@@ -192,8 +188,8 @@ class Init:
         return by.carry_out(call, pid, arguments)
 
     def _kill_all(self) -> None:
-        """SIGKILL to everything in the pid namespace but this process, whatever session it is
-        in: a wrapper may have started the kubelet anyhow."""
+        """Send SIGKILL to every other process in the pid namespace, in any session: a wrapper may
+        have started the kubelet in its own."""
         try:
             os.kill(-1, signal.SIGKILL)
         except ProcessLookupError:
@@ -219,8 +215,8 @@ class Init:
 
 def _pid_1(control: socket.socket, runner: int | None, *, user: bool, files: Sequence[str]) -> None:
     die_with_parent(signal.SIGKILL)
-    hears = calls.can_be_heard()
-    init = Init(control, runner, hears)
+    can_watch_calls = calls.can_be_heard()
+    init = Init(control, runner, can_watch_calls)
     try:
         root.build(files)
         namespaces.bring_up_loopback()
@@ -228,14 +224,14 @@ def _pid_1(control: socket.socket, runner: int | None, *, user: bool, files: Seq
         init.tell({"error": namespaces.refusal("its file systems", error)})
         return
     folder = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    init.tell({"event": "ready", "user_namespace": user, "own_cgroups": hears}, [folder])
+    init.tell({"event": "ready", "user_namespace": user, "own_cgroups": can_watch_calls}, [folder])
     os.close(folder)
     init.run()
 
 
 def begin(control: socket.socket, pipe: int, runner: int | None, words: list[str]) -> None:
-    """Make a sandbox and wait for its end. ``runner`` is a pidfd; ``words``: ``user`` asks for a
-    user namespace, ``file=PATH`` for room for a file. ``pipe`` stays open until the end."""
+    """Make a sandbox and wait for its end. ``runner`` is a pidfd. ``words``: ``user`` asks for a
+    user namespace, ``file=PATH`` for a file's writable folder. ``pipe`` is open until the end."""
     control.set_inheritable(False)
     os.set_inheritable(pipe, False)
     try:

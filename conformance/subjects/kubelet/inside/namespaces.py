@@ -1,4 +1,4 @@
-"""Leaving the host's namespaces, with or without being root."""
+"""Leaves the host's namespaces, as root or as an ordinary user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.subjects.kubelet.inside.syscalls import NEW_NET, NEW_NS, NEW_PI
 _IFF_UP, _SIOCGIFFLAGS, _SIOCSIFFLAGS = 1, 0x8913, 0x8914
 
 _PROC: Final = Path("/proc")
-#: Kernel settings that forbid user namespaces: the value that does, and the one that permits them.
+#: Kernel settings that can forbid user namespaces: the value that forbids, and one that permits.
 _FORBIDDING: Final = (
     ("user.max_user_namespaces", "0", "10000"),
     ("kernel.unprivileged_userns_clone", "0", "1"),
@@ -26,13 +26,13 @@ _CONTAINER: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 
 class Refused(Exception):
-    """The sandbox cannot be made; the text says what was refused and by what."""
+    """The sandbox cannot be made; ``str()`` says what was refused and why."""
 
 
 def enter(*, user: bool) -> bool:
-    """New mount, pid (for children) and network namespaces; whether that took a user namespace.
+    """Enter new mount, pid (for children) and network namespaces, perhaps in a user namespace.
 
-    ``user`` asks for one even where it could be done without. Raises :class:`Refused`.
+    Returns whether there is a user namespace. ``user`` asks for one. Raises :class:`Refused`.
     """
     wanted = NEW_NS | NEW_PID | NEW_NET
     if not user:
@@ -54,13 +54,13 @@ def enter(*, user: bool) -> bool:
 
 
 def refusal(what: str, error: OSError) -> str:
-    """What was refused; and what to do, where that is a matter of rights."""
+    """A text of what was refused, and of what to do if rights are missing."""
     said = f"{what}: {error.strerror}"
     return f"{said}: {_remedy()}" if error.errno in (EPERM, EACCES, ENOSPC) else said
 
 
 def _remedy() -> str:
-    """Text for as much as can be seen of the reason. unshare(2): ENOSPC is the limit's."""
+    """What to do, by the reason as far as it can be seen. ENOSPC is a limit (unshare(2))."""
     for name, forbidding, permitting in _FORBIDDING:
         path = _PROC / "sys" / name.replace(".", "/")
         if path.exists() and path.read_text().strip() == forbidding:
@@ -77,7 +77,7 @@ def _remedy() -> str:
 
 
 def _chroot() -> bool:
-    """A root that no file system is mounted on (proc(5), ``mountinfo``)."""
+    """Whether no file system is mounted on the root (proc(5), ``mountinfo``)."""
     try:
         mounts = (_PROC / "self/mountinfo").read_text().splitlines()
     except OSError:

@@ -1,9 +1,9 @@
-"""Every version of a kubelet's state file, and the end of a kubelet at one of them.
+"""Keeps every version of a kubelet's state file, and kills a kubelet at one of them.
 
 A kubelet writes a new version beside its state file and renames it into place
-(``checkpointmanager``). Pid 1 hears of each such rename. It keeps a copy of the version, and at the
-rename that it was told kills the kubelet: before it, or after it has renamed the file itself. The
-renames of all files below the kubelet's root may count instead of those of that file alone.
+(``checkpointmanager``). Pid 1 is notified of each such rename, and keeps a copy of the version. At
+the rename that the runner chose it kills the kubelet: before the rename, or after it has done the
+rename itself. The renames of the state file count, or those of all files of the kubelet's root.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ CALLS: Final = ("rename", "renameat", "renameat2")
 
 
 class Renames:
-    """``kill`` ends the kubelet. ``killed``: the file at whose rename it was killed since the last
-    :meth:`begin`, or ``""``."""
+    """Handles renames. ``kill`` ends the kubelet. ``killed``: the file at whose rename it was
+    killed since the last :meth:`begin`, or ``""``."""
 
     def __init__(self, kill: Callable[[], None]) -> None:
         self.killed = ""
@@ -32,16 +32,16 @@ class Renames:
         self._versions = 0
 
     def begin(self) -> None:
-        """A kubelet starts."""
+        """Forget an earlier kill: a kubelet starts."""
         self.killed = ""
 
     def arm(self, number: int, *, after: bool, any_file: bool = False) -> None:
         """Kill the kubelet at the ``number``-th rename from now on, of the state file or of
-        ``any_file`` of its root; 0: at none."""
+        ``any_file`` of its root; 0: do not kill it."""
         self._left, self._after, self._any_file = number, after, any_file
 
     def carry_out(self, call: int, pid: int, arguments: list[int]) -> int | None:
-        """As :data:`conformance.subjects.kubelet.inside.calls.Answer`, of one of :data:`CALLS`."""
+        """As :data:`conformance.subjects.kubelet.inside.calls.Answer`, for one of :data:`CALLS`."""
         old, new = (0, 1) if call == calls.numbers().get("rename") else (1, 3)
         file = os.path.normpath(calls.text_at(pid, arguments[new]))
         counts = file.startswith(f"{STATE_DIR}/") if self._any_file else file == STATE_FILE
@@ -55,7 +55,7 @@ class Renames:
         if not last:
             return None
         if self._after:
-            os.replace(draft, file)  # noqa: PTH105  - as it was asked for
+            os.replace(draft, file)  # noqa: PTH105  - the same paths
         self.killed = file
         self._kill()
         return 0

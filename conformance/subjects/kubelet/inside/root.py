@@ -1,8 +1,7 @@
-"""The sandbox's root: a tmpfs that mirrors the host's, read-only, and has holes of its own.
+"""The sandbox's root: a tmpfs with read-only mounts of the host's files, and with writable holes.
 
-So a kubelet that runs as root can write to the tmpfs and to nothing else. Kernel settings that it
-writes at every start (``cm/container_manager_linux.go``, ``setupKernelTunables``) are private
-files.
+A kubelet that runs as root can write only to the tmpfs. Kernel settings that it writes at every
+start (``cm/container_manager_linux.go``, ``setupKernelTunables``) are private files.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from conformance.subjects.kubelet.inside.syscalls import (
     unmount,
 )
 
-#: Where the sandbox has empty folders. ``/run`` is one lest a kubelet talk to the host's services
-#: through their sockets (cAdvisor asks containerd, CRI-O and Docker by itself).
+#: Empty folders of the sandbox. ``/run`` is one so that a kubelet cannot reach the host's services
+#: by their sockets (cAdvisor asks containerd, CRI-O and Docker by itself).
 _HOLES: Final = frozenset({
     AREA, STATE_DIR, "/proc", "/run", "/var/log/pods", "/var/log/containers",
     "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/kernel/mm/hugepages",
@@ -39,20 +38,20 @@ PRIVATE_SETTINGS: Final = (
     "vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
     "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes", "kernel/random/boot_id",
 )  # fmt: skip
-#: Places of a machine's tree that a kubelet looks at.
+#: Paths of a machine's tree that a kubelet reads.
 _MACHINE_PLACES: Final = (
     "sys/devices/system/cpu", "sys/devices/system/node", "sys/kernel/mm/hugepages", "proc/cpuinfo",
 )  # fmt: skip
 _HOST: Final = "/.host"
-#: Any folder that every host has, to mount the new root on for a moment.
+#: Folders of which every host has one; the new root is mounted on it for a moment.
 _BASES: Final = ("/tmp", "/mnt", "/run", "/var")  # noqa: S108
-#: Another user's FUSE mount, a dead network share: not to be seen is all that can be done.
+#: Errors of another user's FUSE mount or a dead network share, which the sandbox then lacks.
 _UNREACHABLE: Final = (errno.EACCES, errno.ENOENT, errno.ESTALE, errno.ENOTCONN)
 
 
 def build(files: Collection[str] = ()) -> None:
-    """Make the new root and go there. The folders of ``files`` can be written, and have none of
-    these. Raises ``OSError``."""
+    """Make the new root and enter it. The folders of ``files`` are writable and lack these files.
+    Raises ``OSError``."""
     holes = _HOLES if Path(CGROUPS).is_dir() else _HOLES | {CGROUPS}
     mount("", "/", "", REC | PRIVATE)
     base = next(path for path in _BASES if Path(path).is_dir())
@@ -73,15 +72,15 @@ def build(files: Collection[str] = ()) -> None:
 
 
 def _share_state_dir() -> None:
-    """Make the kubelet's folder a shared mount, as it is where systemd runs. Where it is none, a
-    kubelet mounts it on itself (``hostutil_linux.go``) while it makes its pod-resources socket
-    there, and ends where that comes between (seen once in some 1,200 starts of 1.36.4)."""
+    """Make the kubelet's folder a shared mount, as systemd does. Otherwise a kubelet mounts it on
+    itself (``hostutil_linux.go``) while it makes its pod-resources socket there, and that race may
+    end it (seen once in about 1,200 starts of 1.36.4)."""
     mount(STATE_DIR, STATE_DIR, "", BIND)
     mount("", STATE_DIR, "", SHARED)
 
 
 def _mirror(old: str, place: str, holes: frozenset[str]) -> None:
-    """Make ``place`` of the new root like the folder ``old``, holes left out."""
+    """Mirror the folder ``old`` at ``place`` of the new root, without the holes."""
     for entry in os.scandir(old):
         path = f"{place}/{entry.name}"
         if path in holes or path == _HOST:
@@ -127,14 +126,13 @@ def _make_private(setting: str) -> None:
     own.parent.mkdir(parents=True, exist_ok=True)
     try:
         own.write_text(real.read_text())
-    except PermissionError:  # in a user namespace some may not even be read
+    except PermissionError:  # in a user namespace some cannot be read
         own.write_text("0\n")
     mount(str(own), str(real), "", BIND)
 
 
 def show_cgroups(*, own: bool) -> None:
-    """Put the sandbox's own cgroups in the place of the host's, or take them away again. Raises
-    ``OSError``."""
+    """Mount the sandbox's own cgroups over the host's, or unmount them. Raises ``OSError``."""
     if own:
         mount(OWN_CGROUPS, CGROUPS, "", BIND)
     else:
@@ -142,8 +140,8 @@ def show_cgroups(*, own: bool) -> None:
 
 
 def bind_machine(folder: str) -> None:
-    """Put the tree in ``folder`` in the place of the host's hardware, or of the last machine.
-    Raises ``OSError``."""
+    """Mount the tree in ``folder`` over the host's hardware, in place of the last machine. Raises
+    ``OSError``."""
     for place in _MACHINE_PLACES:
         source, target = f"{folder}/{place}", f"/{place}"
         try:

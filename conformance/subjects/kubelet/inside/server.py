@@ -1,11 +1,11 @@
-"""The process that forks sandboxes. It has imported what a sandbox needs, which takes longer than
-to make one.
+"""The process that forks sandboxes. It has already imported what a sandbox needs, which takes
+longer than making one.
 
 Each message of the runner is the words of :func:`~conformance.subjects.kubelet.inside.init.begin`,
 with two descriptors: the sandbox's control socket, and one end of a pipe. The answer is the pid of
 the sandbox's first process outside of its namespaces. The pipe ends when that process, and with it
-all of the sandbox, is gone: both processes hold its end, the sandbox's until it ends, this one
-until it has reaped that. (Were this one killed, the pipe would still tell.)
+the whole sandbox, has ended: both processes hold its end, the sandbox's until it ends, this one
+until it has reaped the other. (If this one is killed, the pipe still shows the end.)
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from typing import Final
 
 from conformance.subjects.kubelet.inside import init
 
-#: The end of its pipe, for each process that was forked and not reaped.
+#: The end of a pipe, by the pid of each process that was forked and not reaped.
 _PIPES: Final[dict[int, int]] = {}
 
 
 def main(argv: list[str]) -> int:
-    """Fork sandboxes until the runner is gone. Arguments: the descriptor of the socket on which it
-    asks for them, and its pid."""
+    """Fork sandboxes until the runner has ended. Arguments: the descriptor of the socket for its
+    requests, and its pid."""
     asked = socket.socket(fileno=int(argv[0]))
     asked.set_inheritable(False)
     runner = _pidfd(int(argv[1]))
     if os.getppid() != int(argv[1]):
-        return 1  # the runner was gone before it could be watched
-    # A signal that comes just before a call does not interrupt that call; a byte in a pipe stays.
+        return 1  # the runner ended before it could be watched
+    # A signal just before a call does not interrupt that call; a byte in a pipe is not lost.
     ended, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
@@ -90,6 +90,6 @@ def _pidfd(pid: int) -> int | None:
     try:
         return os.pidfd_open(pid)
     except OSError as error:
-        if error.errno == errno.ENOSYS:  # before Linux 5.3: the control socket's end has to do
+        if error.errno == errno.ENOSYS:  # before Linux 5.3: only the control socket's end shows it
             return None
         raise

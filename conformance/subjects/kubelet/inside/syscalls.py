@@ -27,7 +27,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def check(result: int, what: str) -> int:
-    """``result``, unless it says that the call failed: then ``OSError``."""
+    """``result``; raises ``OSError`` if it says that the call failed."""
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
@@ -60,7 +60,7 @@ def pivot_root(new: str, old: str) -> None:
 
 
 def die_with_parent(signal: int) -> None:
-    """Have the kernel send ``signal`` to this process when its parent dies."""
+    """Let the kernel send ``signal`` to this process when its parent dies."""
     check(libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0), "prctl")
 
 
@@ -77,13 +77,13 @@ def read_only(target: str) -> None:
 
 
 def read_only_one_by_one(target: str) -> None:
-    """What :func:`read_only` does, for kernels that can only do it mount by mount."""
+    """:func:`read_only` for kernels that can only do it mount by mount."""
     for place, options in _mounts_beneath(target):
         flags = sum(_MOUNT_FLAGS.get(option, 0) for option in options)
         try:
             mount("", place, "", REMOUNT | BIND | flags | RDONLY)
         except OSError as error:
-            # A mount hidden beneath another one cannot be reached, by the kubelet neither.
+            # A mount hidden beneath another one cannot be reached, not even by the kubelet.
             if error.errno not in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
                 raise
 
