@@ -65,7 +65,8 @@ class PodCgroup(NamedTuple):
 
 class Runtime:
     """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse;
-    ``math.inf``: every one. ``refuses``: those of containers of this name, ``""``: of any. ``pod_cgroups``: by pod uid, for each pod that has one.
+    ``math.inf``: every one. ``refuses``: only updates of containers of this name (``""``: of any).
+    ``pod_cgroups``: by pod uid, for each pod that has one.
     ``burstable_weight``: that of the cgroup above those of Burstable pods; ``pods_weight``: that of
     the cgroup above all, ``None`` before a kubelet has started; ``pods_cpus``: the cpuset that is
     written into it (``getCgroupConfig``, ``node_container_manager_linux.go``)."""
