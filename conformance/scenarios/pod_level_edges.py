@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, exclusive, guaranteed
 from conformance.scenario import promised
@@ -16,6 +18,7 @@ from conformance.scenarios.pod_level_parts import (
     shared,
 )
 from conformance.scenarios.sources import POD_LEVEL
+from reference import CPUSet
 from reference.steps import Container, Kind
 from reference.view import Phase
 
@@ -72,6 +75,20 @@ def only_exclusive_containers_lose_quotas(node: LockstepNode) -> None:
         # The model shows none of a pod with CPUs as a whole.
         if node.view.cfs.get(pod, {}).get(name) is not None:
             promise_quota(node, "As it shares or not", owner, milli)
+
+
+@of_managers()
+def whole_cpus_without_equal_memory_are_shared(node: LockstepNode) -> None:
+    """A container of a pod with CPUs as a whole shares them if its memory request has no limit.
+    Its CPUs are a whole number, with equal request and limit. A container is exclusive only if its
+    own resources are those of a Guaranteed container. Another one of the pod is."""
+    unlimited = replace(exclusive("unlimited", 1), memory_limit=None)
+    pod = pod_of("a", 4, exclusive("main", 2), unlimited, shared("side"))
+    node.boot_with(pod, config=managed(node))
+    promise_running(node, "a")
+    rest = node.cpuset("a", "unlimited")
+    node.promise_equal("It has what the other leaves", "CPUs of a/unlimited", 2, len(rest or ()))
+    node.promise_cpuset("The third one shares them", "a", rest or CPUSet(), "side")
 
 
 @promised(POD_LEVEL, area="pod-level", since="1.34", needs=ROOM)

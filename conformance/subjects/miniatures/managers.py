@@ -309,6 +309,28 @@ class MeasuresFromTheFirstNode(TopologyManager):
         self._merger = _FromTheFirst(self._merger.every, self._merger.distances, release)
 
 
+class _ByTheLowest(Merger):
+    """Of masks that are as wide as each other, the one with the lowest node is the better one."""
+
+    def merge(self, lists: Sequence[Sequence[Hint]]) -> Hint:
+        return self._merge(lists)
+
+    def _fitter(self, new: int, old: int) -> bool:
+        if new.bit_count() == old.bit_count() and new & -new != old & -old:
+            return new & -new < old & -old
+        return super()._fitter(new, old)
+
+
+class PrefersTheLowestNode(TopologyManager):
+    """Takes the pair of NUMA nodes that has the lowest one, not the one of the lower mask."""
+
+    def __init__(
+        self, info: MachineInfo, config: KubeletConfig, *, release: AnyRelease = NEWEST
+    ) -> None:
+        super().__init__(info, config, release=release)
+        self._merger = _ByTheLowest(self._merger.every, self._merger.distances, release)
+
+
 class LimitsIdsOfNodes(TopologyManager):
     """Refuses NUMA nodes by their ids as well, where these reach the limit of their number."""
 

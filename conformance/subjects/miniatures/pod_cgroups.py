@@ -164,6 +164,15 @@ class WritesNoCpusetOfPods(Reader):
         self._runtime.pods_cpus = CPUSet()
 
 
+class ConfinesThePods(Reader):
+    """Writes the CPUs that are not reserved into the cgroup of all pods."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        if self._kubelet is not None and self._kubelet.cpu_manager.allocatable_cpus:
+            self._runtime.pods_cpus = self._kubelet.cpu_manager.allocatable_cpus
+
+
 class WeighsTheMachine(Reader):
     """Gives the cgroup of all pods the weight of all CPUs of the machine."""
 

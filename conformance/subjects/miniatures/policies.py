@@ -458,6 +458,18 @@ class SpreadsByWhatIsFree(StaticPolicy):
         return super().take(available, count, hint_nodes)
 
 
+class PacksOverEveryNode(StaticPolicy):
+    """Under distribute-cpus-across-numa, packs a request that takes CPUs of each of three or more
+    NUMA nodes with free CPUs."""
+
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
+        taken = super().take(available, count, hint_nodes)
+        spread, free = map(self.topology.numa_node_ids, (taken, available))
+        if self.options.distribute_across_numa and spread == free and len(free) > 2:
+            return take_by_topology(self.topology, available, count, release=self.release)
+        return taken
+
+
 class SpreadsAFullNode(StaticPolicy):
     """Under distribute-cpus-across-numa, spreads a request that is as large as a NUMA node over
     two."""
@@ -496,6 +508,16 @@ class PinsWholeRequests(StaticPolicy):
     def count(self, pod: Pod, container: Container) -> int:
         request = cpu_request(container)
         return int(request) if request and request % 1 == 0 else super().count(pod, container)
+
+
+class PinsByCPUsAlone(StaticPolicy):
+    """In a pod with pod-level resources, gives CPUs to a container whose cpu limit is its request,
+    whatever its memory is."""
+
+    def count(self, pod: Pod, container: Container) -> int:
+        if not self.serves_whole(pod) or container.cpu_limit != container.requested_cpu:
+            return super().count(pod, container)
+        return exclusive_cpus(pod, container)
 
 
 class PinsUnequalContainers(StaticPolicy):

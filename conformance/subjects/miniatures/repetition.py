@@ -115,6 +115,23 @@ class UpdatesOnePodARound(CPUManager):
         return [one for one in sent if one[0] == sent[0][0]]
 
 
+class StopsAtARefusal(CPUManager):
+    """Ends a reconcile round at the first update that the runtime refuses."""
+
+    _round: list[tuple[str, str, CPUSet]]
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        self._round = super().reconcile(running)
+        return self._round
+
+    def update_failed(self, uid: str, container: str) -> None:
+        """The kubelet goes through the list of the round, and ends where it ends."""
+        at = [one[:2] for one in self._round].index((uid, container))
+        for owner, name, _ in self._round[at:]:
+            super().update_failed(owner, name)
+        del self._round[at + 1 :]
+
+
 class StopsAtTheEnded(CPUManager):
     """Ends a reconcile round at the first container that does not run."""
 
