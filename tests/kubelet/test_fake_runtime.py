@@ -153,6 +153,31 @@ def test_an_update_changes_what_it_names_and_nothing_else(ask: Ask, runtime: Fak
     assert str(runtime.recent_calls(1)[0]) == "UpdateContainerResources p/c cpuset 4-7"
 
 
+@pytest.mark.parametrize("name", ["", "c"])
+def test_updates_are_refused_so_often_and_of_one_name_alone(
+    ask: Ask, runtime: FakeRuntime, name: str
+) -> None:
+    sandbox = run_pod(ask)
+    ids = {one: create(ask, sandbox, one, "0-7") for one in ("c", "other")}
+    for container in ids.values():
+        start(ask, container)
+
+    def update(one: str) -> None:
+        resources = pb.LinuxContainerResources(cpuset_cpus="4")
+        wanted = pb.UpdateContainerResourcesRequest(container_id=ids[one], linux=resources)
+        ask("UpdateContainerResources", wanted)
+
+    runtime.refuse_updates(2, name)
+    refused = ["c", "c"] if name else ["c", "other"]
+    for one in refused:
+        with pytest.raises(grpc.RpcError, match="device or resource busy"):
+            update(one)
+        if name:
+            update("other")
+    update("c")
+    assert runtime.cpusets()["uid-p"]["c"] == CPUSet([4])
+
+
 @pytest.mark.parametrize("cpuset", ["3-1", "a", "0,,1", "0-99999999999"])
 def test_no_runtime_takes_a_cpuset_that_is_none(ask: Ask, cpuset: str) -> None:
     with pytest.raises(grpc.RpcError) as caught:

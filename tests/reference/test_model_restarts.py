@@ -212,6 +212,18 @@ def test_updates_that_are_refused_for_ever_leave_every_container_as_it_was() -> 
     assert view.cpusets["shared"] == {"c": view.shared_pool}
 
 
+@pytest.mark.parametrize("times", [3, 100_000])
+def test_updates_of_one_container_are_refused_and_others_follow(times: int) -> None:
+    shared = Pod("shared", (Container("c1"), Container("c2")))
+    made = node(Apply(shared), Apply(guaranteed("a", 2)), FailUpdates(times, "c1"))
+    before = made.view().cpusets["shared"]["c1"]
+    view = do(made, Delete("a"))
+    refused_for_ever = times > 3
+    assert view.cpusets["shared"]["c2"] == view.shared_pool
+    assert view.cpusets["shared"]["c1"] == (before if refused_for_ever else view.shared_pool)
+    assert FailUpdates(times, "c1").sentence.endswith("updates of container c1")
+
+
 def test_a_refused_update_is_not_sent_again_once_the_former_cpuset_is_right() -> None:
     """What was sent before it still counts as sent."""
     made = node(Apply(best_effort("shared")), AwaitReconcile(), FailUpdates(100_000))
