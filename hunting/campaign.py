@@ -280,8 +280,7 @@ def read(path: Path) -> tuple[Header, list[Done], list[Find]]:
         try:
             records.append(_LINE.decode(line))
         except msgspec.MsgspecError as error:
-            if number < len(lines) - 1:
-                raise SubjectUsageError(f"{path}, line {number}: {error}") from error
+            raise SubjectUsageError(f"{path}, line {number}: {error}") from error
     if not records or not isinstance(records[0], Header):
         raise SubjectUsageError(f"{path}: it does not begin as a campaign does")
     header = records[0]

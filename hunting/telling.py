@@ -9,6 +9,7 @@ from pprint import pformat
 import yaml
 from rich.console import Console
 
+from conformance.describe import topology_text
 from conformance.kubelets.manifests import manifest
 from conformance.promises import promise_of
 from conformance.source import Source
@@ -176,7 +177,7 @@ def report(find: Find) -> str:
         f"### What happened?\n\n{find.what}: {find.seen}.",
         f"### What did you expect to happen?\n\n{find.rule}: {find.expected}.",
         "### How can we reproduce it?\n",
-        f"Machine: {_machine_text(find)}. KubeletConfiguration: {task.config}.\n",
+        f"Machine: {topology_text(Ground(task).topology)}. KubeletConfiguration: {task.config}.\n",
         *(f"{number}. {capitalised(step.sentence)}" for number, step in numbered),
         "\n### Manifests\n",
         *(f"```yaml\n{yaml.safe_dump(manifest(pod), sort_keys=False)}```" for pod in pods),
@@ -184,12 +185,6 @@ def report(find: Find) -> str:
         f"Kubelets {find.placed}, Linux, cpuManagerPolicy static. " + " ".join(_asked(find)),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _machine_text(find: Find) -> str:
-    sockets, nodes, cores, rest = find.machine.split("-", 3)
-    counts = [f"{sockets[:-1]} sockets", f"{nodes[:-1]} NUMA nodes", f"{cores[:-1]} physical cores"]
-    return f"{', '.join(counts)}, {rest.removeprefix('smt')} threads each"
 
 
 def capitalised(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -194,6 +195,8 @@ def test_a_find_is_told_four_ways(tmp_path: Path) -> None:
     assert "exclusive CPUs of pod p1" in printed.stdout
     report = telling.report(find)
     assert "kind: Pod" in report
+    machine = r"^Machine: 4 CPUs \(0-3\), 2 physical cores, 1 NUMA node, 1 socket\."
+    assert re.search(machine, report, re.MULTILINE)
     assert "pinproof" not in report.replace("pinproof.invalid", "")
 
 
@@ -244,6 +247,15 @@ def test_a_campaign_that_goes_on_counts_as_one_that_was_not_stopped(
     again = read(tmp_path / "joined" / FILE)[2]
     for finds in (second.finds, third.finds, joined, again):
         assert {find.key: find.met for find in finds} == met
+
+
+def test_a_whole_line_that_is_not_a_record_is_named(tmp_path: Path) -> None:
+    """The last one, too: a campaign that went on would write behind it."""
+    Campaign(header(_SMALL), Shard(), tmp_path)
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b'{"kind": "done", "ta\n')
+    with pytest.raises(SubjectUsageError, match=rf"{FILE}, line 2: "):
+        read(tmp_path / FILE)
 
 
 def test_a_campaign_begins_where_its_first_line_found_no_room(tmp_path: Path) -> None:

@@ -142,13 +142,15 @@ class Init:
     def _receive_start(self, child: socket.socket) -> None:
         """Receive from the child the descriptor of its calls, then the error for which it could not
         execute the kubelet. The end of the socket shows that it could."""
+        refusal = b""
         if self._can_watch_calls:
-            _, descriptors, _, _ = socket.recv_fds(child, 16, 1)
+            first, descriptors, _, _ = socket.recv_fds(child, 16, 1)
             for descriptor in descriptors:
                 os.set_inheritable(descriptor, False)
                 self._calls = descriptor
                 self._poll.register(descriptor, select.POLLIN)
-        refusal = child.recv(16)
+            refusal = b"" if descriptors else first  # it failed before it had a descriptor
+        refusal = refusal or child.recv(16)
         if refusal:
             os.waitpid(self._kubelet, 0)
             self._kubelet = 0
