@@ -437,6 +437,9 @@ class Node:
             asked={self._name(uid): named for uid, named in self._runtime.asked().items()},
             cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
             pod_cfs={self._name(uid): cfs for uid, cfs in self._runtime.pod_cfs().items()},
+            peak_quotas={
+                self._name(uid): peak for uid, peak in self._runtime.peak_quotas().items()
+            },
             pods_weight=self._runtime.pods_weight,
             burstable_weight=self._runtime.burstable_weight,
             pods_cpus=self._runtime.pods_cpus,

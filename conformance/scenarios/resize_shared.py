@@ -16,7 +16,7 @@ from conformance.scenarios.abilities import API_SERVER, CALLS, ENDS, KILLS, MEMO
 from conformance.scenarios.hint_parts import TWO_NODES, far_node
 from conformance.scenarios.in_cluster import in_cluster, with_memory
 from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, with_memory_of
-from conformance.scenarios.outcomes import promise_quota, promise_running
+from conformance.scenarios.outcomes import configured_quota, promise_quota, promise_running
 from conformance.scenarios.pod_level_parts import pod_of, promise_no_exclusive_cpus, shared
 from conformance.scenarios.resize import (
     DEFERRED,
@@ -62,6 +62,26 @@ def limit_becomes_quota(node: LockstepNode) -> None:
     _promise_size(node, "b", 500, 3000)
     promise_granted(node, node.resize(burstable("b", request="1", limit="2")))
     _promise_size(node, "b", 1000, 2000)
+
+
+@_granted(since="1.32", needs=Needs(free=3), capabilities=(*API_SERVER, *QUOTAS, *CALLS))
+def containers_shrink_before_others_grow(node: LockstepNode) -> None:
+    """At a resize the kubelet shrinks a pod's containers before it grows others.
+    One container gets what the other gives up, the first from the second and the other way round.
+    The pod keeps its size, and at no moment do the two together have more than that."""
+
+    def pod(first: int, second: int) -> Pod:
+        sizes = {"first": first, "second": second}
+        return Pod("b", tuple(Container(n, "250m", f"{milli}m") for n, milli in sizes.items()))
+
+    node.boot_with(pod(500, 1500), config=in_cluster(node))
+    both = configured_quota(node, 2000)
+    for first, second in ((1500, 500), (500, 1500)):
+        promise_granted(node, node.resize(pod(first, second)))
+        _promise_size(node, "b", 250, first, "first")
+        _promise_size(node, "b", 250, second, "second")
+        what, peak = "most that the CFS quotas of b came to", node.view.peak_quotas.get("b")
+        node.promise_equal("They never have more than their pod", what, both, peak or None)
 
 
 @_granted(since="1.33", needs=Needs(free=5), capabilities=(*API_SERVER, *QUOTAS, *CALLS))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import permutations
 from math import factorial
+from operator import itemgetter
 from typing import Final, Protocol
 
 from reference.behaviours import Behaviour
@@ -559,8 +560,10 @@ class Kubelet(PodLifecycle):
     def _apply_resources(self, before: Pod, pod: Pod) -> None:
         """Update the running containers of another size: with their requests, and 0 for none
         (``updatePodContainerResources``), so one that has the limit of its pod loses its weight. A
-        container whose resize policy says so is started again instead (``computePodResizeAction``).
-        The cgroup of the pod follows (``doPodResizeAction``)."""
+        container whose resize policy says so is started again instead, and those that grow come
+        after the others (``computePodResizeAction``). The cgroup of the pod follows
+        (``doPodResizeAction``)."""
+        sent: list[tuple[bool, Container]] = []
         for old, one in zip(before.containers, pod.containers, strict=True):
             if not self.runtime.runs(pod.uid, one.name):
                 continue
@@ -569,8 +572,10 @@ class Kubelet(PodLifecycle):
                 self.runtime.end(pod.uid, one.name)
                 self._create(pod, one)
             elif was != now:
-                sent = replace(one, cpu_request=one.requested_cpu or "0")
-                self.runtime.set_cfs(pod.uid, one.name, self._container_manager.cfs(pod, sent))
+                grows = now["cpu"] > was["cpu"]
+                sent.append((grows, replace(one, cpu_request=one.requested_cpu or "0")))
+        for _, one in sorted(sent, key=itemgetter(0)):
+            self.runtime.set_cfs(pod.uid, one.name, self._container_manager.cfs(pod, one))
         if _resizes_cpu(self.runtime, before, pod):
             self._resize_cgroup(pod)
 

@@ -6,7 +6,7 @@ Containers outlive the kubelet, but not a reboot of the machine.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -76,6 +76,7 @@ class Runtime:
         "_forgotten",
         "_made",
         "_owners",
+        "_peaks",
         "burstable_weight",
         "pod_cgroups",
         "pods_cpus",
@@ -95,6 +96,7 @@ class Runtime:
         self._boxes: dict[str, dict[str, RuntimeContainer]] = {}
         self._made: dict[tuple[str, str], int] = {}
         self._owners: dict[str, tuple[str, str]] = {}
+        self._peaks: dict[str, int] = {}
         #: The ids of containers that were ended all at once.
         self._forgotten: frozenset[str] = frozenset()
         #: The pods whose containers were stopped since the machine booted.
@@ -112,6 +114,7 @@ class Runtime:
             for uid, boxes in self._boxes.items()
         }
         twin._made, twin._owners = dict(self._made), dict(self._owners)
+        twin._peaks = dict(self._peaks)
         twin._forgotten, twin.removed = self._forgotten, set(self.removed)
         return twin
 
@@ -179,7 +182,9 @@ class Runtime:
 
     def set_cfs(self, uid: str, container: str, cfs: CFS | None) -> None:
         """Change the processor time of a container."""
+        before = self.peak_quotas().get(uid, 0)
         self._boxes[uid][container].cfs = cfs
+        self._peaks[uid] = max(before, _sum_of_quotas(self.of(uid).values()))
 
     def asked(self) -> dict[str, dict[str, Asked]]:
         """What was asked for each running container, where that is known, and for the init
@@ -221,6 +226,15 @@ class Runtime:
             if cgroup.cfs and any(box.running for box in self.of(uid).values())
         }
 
+    def peak_quotas(self) -> dict[str, int]:
+        """The most that the CFS quotas of each pod's running containers came to at one moment, by
+        pod uid, where a container runs."""
+        return {
+            uid: max(self._peaks.get(uid, 0), _sum_of_quotas(boxes.values()))
+            for uid, boxes in self._boxes.items()
+            if any(box.running for box in boxes.values())
+        }
+
     def end(self, uid: str, container: str, *, owed: bool = False) -> None:
         """A container ends by itself; it stays until it is created again or removed. ``owed``: the
         next kubelet creates it."""
@@ -230,6 +244,7 @@ class Runtime:
     def remove_pod(self, uid: str) -> None:
         """Stop and remove the containers of a pod."""
         self.pod_cgroups.pop(uid, None)
+        self._peaks.pop(uid, None)
         if self._boxes.pop(uid, None):
             self.removed.add(uid)
 
@@ -238,10 +253,12 @@ class Runtime:
         self._forgotten |= self.owners().keys()
         self.removed.update(self._boxes)
         self._boxes = {}
+        self._peaks.clear()
 
     def clear(self) -> None:
         """Lose everything, as a reboot does."""
         self._boxes.clear()
+        self._peaks.clear()
         self.pod_cgroups.clear()
         self.pods_cpus = CPUSet()
         self.removed.clear()
@@ -253,3 +270,8 @@ class Runtime:
             for uid, boxes in self._boxes.items()
         }
         return {uid: boxes for uid, boxes in shown.items() if boxes}
+
+
+def _sum_of_quotas(boxes: Iterable[RuntimeContainer]) -> int:
+    """In microseconds; a container without a quota counts as 0."""
+    return sum(box.cfs.quota or 0 for box in boxes if box.running and box.cfs)

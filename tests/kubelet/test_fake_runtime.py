@@ -178,6 +178,18 @@ def test_updates_are_refused_so_often_and_of_one_name_alone(
     assert runtime.cpusets()["uid-p"]["c"] == CPUSet([4])
 
 
+def test_it_keeps_the_most_that_the_quotas_of_a_pod_came_to(ask: Ask, runtime: FakeRuntime) -> None:
+    """A container counts while it runs, and one without a quota as 0."""
+    sandbox = run_pod(ask)
+    first, second = (create(ask, sandbox, name) for name in ("first", "second"))
+    for container, quota in ((first, 50), (second, 100), (second, -1), (first, 120), (first, 10)):
+        start(ask, container)
+        resources = pb.LinuxContainerResources(cpu_quota=quota)
+        request = pb.UpdateContainerResourcesRequest(container_id=container, linux=resources)
+        ask("UpdateContainerResources", request)
+    assert runtime.sandboxes(ready=True)["uid-p"].peak_quota == 150
+
+
 @pytest.mark.parametrize("cpuset", ["3-1", "a", "0,,1", "0-99999999999"])
 def test_no_runtime_takes_a_cpuset_that_is_none(ask: Ask, cpuset: str) -> None:
     with pytest.raises(grpc.RpcError) as caught:

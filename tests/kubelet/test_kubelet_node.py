@@ -295,8 +295,8 @@ def test_a_pod_has_ended_once_its_cgroup_is_gone(node: KubeletNode) -> None:
     if not node.sandbox.own_cgroups:
         lacking.skip("seccomp")
     applied(node, replace(guaranteed("a", 2), restart_policy=RestartPolicy.NEVER))
-    (named,) = node.runtime.pod_cgroups(ready=True).values()
-    cgroup = node.sandbox.path(f"{OWN_CGROUPS}/{named}")
+    (made,) = node.runtime.sandboxes(ready=True).values()
+    cgroup = node.sandbox.path(f"{OWN_CGROUPS}/{made.cgroup}")
     assert cgroup.is_dir()
     node.do(KillContainer("a", "c"))
     settled(node, lambda view: view.pods["a"].phase is Phase.ENDED)

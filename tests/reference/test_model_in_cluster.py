@@ -64,6 +64,21 @@ def test_a_container_with_the_limit_of_its_pod_loses_its_weight_at_a_resize() ->
     assert do(made, KillContainer("a", "one")).cfs["a"]["one"].shares == 3072
 
 
+def test_the_containers_of_a_pod_shrink_before_others_grow() -> None:
+    """The first grows by what the others give up, then everything grows; a peak stays."""
+
+    def sized(*limits: int) -> Pod:
+        every = (Container(f"c{n}", "100m", f"{milli}m") for n, milli in enumerate(limits))
+        return Pod("b", tuple(every))
+
+    made = node(Apply(sized(500, 1000, 500)), Resize(sized(1500, 250, 250)))
+    assert made.view().peak_quotas == {"b": 200_000}
+    do(made, Resize(sized(1500, 500, 500)), Resize(sized(250, 250, 250)))
+    assert made.view().peak_quotas == {"b": 250_000}
+    assert [*made._runtime.copy().peak_quotas().values()] == [250_000]
+    assert do(made, Delete("b"), Apply(sized(500, 1000, 500))).peak_quotas == {"b": 200_000}
+
+
 def test_a_container_with_a_limit_alone_keeps_its_weight_at_a_resize_of_memory() -> None:
     """Its limit is its request (seen on 1.36.4)."""
     small, large = (Pod("a", (Container("c", None, "2", None, one),)) for one in ("64Mi", "128Mi"))

@@ -228,7 +228,7 @@ class KubeletNode(SteppedNode):
             ended = self.runtime.ended()
             self._killed = {(self._names[uid], name) for uid, name in ended if uid in self._names}
             # Running pods have cgroups on a real node. Here an older kubelet has not made them.
-            ready = self.runtime.pod_cgroups(ready=True)
+            ready = {uid: one.cgroup for uid, one in self.runtime.sandboxes(ready=True).items()}
             known = {pod_cgroups.path_of(pod) for pod in self._applied.values() if pod.uid in ready}
             self._process.start(self._config, sorted((known | {*ready.values()}) - {""}))
             if self._api is not None and self._applied:
@@ -373,7 +373,7 @@ class KubeletNode(SteppedNode):
         # The kubelet writes its state file, then calls the runtime, then shows the pod. Read in
         # reverse order, the view has the cause of every effect in it.
         pods = self._pods() if running else {}
-        cpusets = self.runtime.cpusets()
+        cpusets, sandboxes = self.runtime.cpusets(), self.runtime.sandboxes(ready=True)
         text = _text_at(self._sandbox.path(STATE_FILE))
         error = "" if running else self._process.error
         shared, entries = parse_leniently(text, release=self._release)
@@ -395,8 +395,11 @@ class KubeletNode(SteppedNode):
             cfs={self._name(uid): named for uid, named in self.runtime.cfs().items()},
             pod_cfs={
                 self._name(uid): cfs
-                for uid, cgroup in self.runtime.pod_cgroups(ready=True).items()
-                if uid in cpusets and (cfs := pod_cgroups.cfs_of(self._sandbox, cgroup))
+                for uid, one in sandboxes.items()
+                if uid in cpusets and (cfs := pod_cgroups.cfs_of(self._sandbox, one.cgroup))
+            },
+            peak_quotas={
+                self._name(uid): one.peak_quota for uid, one in sandboxes.items() if uid in cpusets
             },
             pods_weight=pod_cgroups.pods_weight(self._sandbox),
             burstable_weight=pod_cgroups.burstable_weight(self._sandbox),
@@ -504,15 +507,15 @@ def _is_being_terminated(runtime: FakeRuntime, sandbox: Sandbox, uid: str) -> bo
     """Whether a pod is being terminated. It counts as active until that is done, in any phase
     (``filterOutInactivePods``, ``kubelet_pods.go``). Its sandbox is stopped near the end, and its
     cgroup is removed at the end (``SyncTerminatedPod``, ``kubelet.go``)."""
-    return uid in runtime.pod_cgroups(ready=True) or _leaves_a_cgroup(runtime, sandbox, uid)
+    return uid in runtime.sandboxes(ready=True) or _leaves_a_cgroup(runtime, sandbox, uid)
 
 
 def _leaves_a_cgroup(runtime: FakeRuntime, sandbox: Sandbox, uid: str) -> bool:
     """Whether a pod still has a cgroup after all its sandboxes were stopped."""
-    cgroup = runtime.pod_cgroups(ready=False).get(uid)
-    if not cgroup or uid in runtime.pod_cgroups(ready=True):
+    stopped = runtime.sandboxes(ready=False).get(uid)
+    if stopped is None or not stopped.cgroup or uid in runtime.sandboxes(ready=True):
         return False
-    return sandbox.path(f"{OWN_CGROUPS}/{cgroup}").exists()
+    return sandbox.path(f"{OWN_CGROUPS}/{stopped.cgroup}").exists()
 
 
 def _server_knows_resizes(api: APIPods, process: KubeletProcess) -> bool:
@@ -606,7 +609,7 @@ def _not_begun(
     """What a running kubelet has to do and has not begun, in words; ``""`` if there is nothing."""
     if process.silence:
         return f"it does not answer ({process.silence})"
-    begun = runtime.pod_cgroups(ready=True).keys() | runtime.pod_cgroups(ready=False).keys()
+    begun = runtime.sandboxes(ready=True).keys() | runtime.sandboxes(ready=False).keys()
     for name, pod in applied.items():
         if view.pods[name].phase is Phase.PENDING and pod.uid not in begun:
             return f"it has begun nothing for pod {name}"

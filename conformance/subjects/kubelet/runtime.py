@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.cri import cri_pb2 as pb
-from conformance.subjects.kubelet.cri.containers import Call, Container, Containers
+from conformance.subjects.kubelet.cri.containers import Call, Container, Containers, PodSandbox
 from conformance.subjects.kubelet.cri.handlers import handlers, version
 from conformance.subjects.kubelet.cri.service import serve
 from reference.cpumanager.state.state_checkpoint import parse_leniently
@@ -110,12 +110,11 @@ class FakeRuntime:
             every = {(one.uid, one.name) for one in self._store.containers.values()}
             return every - {(one.uid, one.name) for one in self._store.running()}
 
-    def pod_cgroups(self, *, ready: bool) -> dict[str, str]:
-        """By uid, the cgroup of each pod with a sandbox that is ready, or that was stopped. It has
-        no leading slash; it is ``""`` if the kubelet named none."""
+    def sandboxes(self, *, ready: bool) -> dict[str, PodSandbox]:
+        """By uid, the sandbox of each pod that is ready, or that was stopped."""
         with self._lock:
             every = [one for one in self._store.sandboxes.values() if one.ready is ready]
-        return {one.uid: one.config.linux.cgroup_parent.strip("/") for one in every}
+        return {one.uid: one for one in every}
 
     def owner(self, container: str) -> tuple[str, str] | None:
         """Pod uid and name of the container of this id, even if it was removed."""

@@ -31,6 +31,23 @@ class LeavesTheUnlimited(LeavesQuotas):
         super().do(step) if unlimited else Reader.do(self, step)
 
 
+class GrowsAndShrinksInTurn(Reader):
+    """Resizes the containers of a pod in the order of its spec, whether they grow or shrink."""
+
+    def do(self, step: Step) -> None:
+        before = self._runtime.cfs()
+        super().do(step)
+        if not isinstance(step, Resize):
+            return
+        uid = step.pod.uid
+        boxes, after = self._runtime.of(uid), self._runtime.cfs().get(uid, {})
+        for name, cfs in before.get(uid, {}).items():
+            boxes[name].cfs = cfs
+        for one in step.pod.containers:
+            if one.name in after:
+                self._runtime.set_cfs(uid, one.name, after[one.name])
+
+
 class OverlooksResizePolicies(Reader):
     """Resizes containers while they run, whatever their resize policy says."""
 

@@ -258,6 +258,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
                                             "resize/resized-pod-starves-a-container")),
     "leaves-the-unlimited-at-resizes": Miniature(resizes.LeavesTheUnlimited,
         "resize/request-without-a-limit-is-resized"),
+    "grows-and-shrinks-in-turn": Miniature(resizes.GrowsAndShrinksInTurn,
+        "resize/containers-shrink-before-others-grow"),
     "overlooks-resize-policies": Miniature(resizes.OverlooksResizePolicies,
         "resize/resize-policy-starts-a-container-again"),
     "puts-no-pod-out": Miniature(nodes.PutsNoPodOut,

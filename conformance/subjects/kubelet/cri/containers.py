@@ -49,13 +49,15 @@ class Call:
 
 @dataclass(slots=True)
 class PodSandbox:
-    """A pod's sandbox as the kubelet asked for it; ``created`` is in nanoseconds since 1970."""
+    """A pod's sandbox as the kubelet asked for it; ``created`` is in nanoseconds since 1970.
+    ``peak_quota``: the most microseconds that the CFS quotas of its running containers came to."""
 
     id: str
     config: pb.PodSandboxConfig
     handler: str
     created: int = field(default_factory=time.time_ns)
     state: pb.PodSandboxState = pb.PodSandboxState.SANDBOX_READY
+    peak_quota: int = 0
 
     @property
     def uid(self) -> str:
@@ -66,6 +68,11 @@ class PodSandbox:
     def ready(self) -> bool:
         """Whether it was not stopped."""
         return self.state == pb.PodSandboxState.SANDBOX_READY
+
+    @property
+    def cgroup(self) -> str:
+        """Without a leading slash; ``""`` if the kubelet named none."""
+        return self.config.linux.cgroup_parent.strip("/")
 
 
 @dataclass(slots=True)
@@ -208,6 +215,7 @@ class Containers:
         container.state_file = self._state_file()
         if container.ends_at_once:
             container.exit(0)
+        self._note_quotas(container.sandbox)
         self._note("StartContainer", container.sandbox, container)
 
     def stop(self, container_id: str) -> None:
@@ -230,7 +238,12 @@ class Containers:
             raise CallError(grpc.StatusCode.UNKNOWN, "device or resource busy")
         container.resources.MergeFrom(resources)
         container.updates += bool(resources.cpuset_cpus)
+        self._note_quotas(container.sandbox)
         self._note("UpdateContainerResources", container.sandbox, container, resources)
+
+    def _note_quotas(self, sandbox: PodSandbox) -> None:
+        quotas = (one.resources.cpu_quota for one in self._in(sandbox) if one.running)
+        sandbox.peak_quota = max(sandbox.peak_quota, sum(max(quota, 0) for quota in quotas))
 
     def _in(self, sandbox: PodSandbox) -> list[Container]:
         return [each for each in self.containers.values() if each.sandbox is sandbox]
