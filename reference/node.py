@@ -440,6 +440,9 @@ class Node:
             peak_quotas={
                 self._name(uid): peak for uid, peak in self._runtime.peak_quotas().items()
             },
+            sandbox_quotas={
+                self._name(uid): quota for uid, quota in self._runtime.sandbox_quotas().items()
+            },
             pods_weight=self._runtime.pods_weight,
             burstable_weight=self._runtime.burstable_weight,
             pods_cpus=self._runtime.pods_cpus,

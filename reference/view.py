@@ -147,6 +147,10 @@ class View:
     containers came to at one moment, for each pod that has a running container, where that is seen
     or modelled. No part of what makes two views equal.
 
+    ``sandbox_quotas``: by pod name, the CFS quota that the runtime was told when it created the
+    sandbox, in microseconds, ``None`` without one; for each pod that has a running container, where
+    that is seen or modelled. No part of what makes two views equal.
+
     ``pods_weight``: the weight of the cgroup that all pods are in; ``burstable_weight``: that of
     the cgroup that all Burstable pods are in, as it was when a pod last got its cgroup. ``None``
     where they are not seen. ``pods_cpus``: the cpuset that is written into the first of them; empty
@@ -185,6 +189,7 @@ class View:
     cfs: Mapping[str, Mapping[str, CFS]] = field(default_factory=dict, compare=False)
     pod_cfs: Mapping[str, CFS] = field(default_factory=dict, compare=False)
     peak_quotas: Mapping[str, int] = field(default_factory=dict, compare=False)
+    sandbox_quotas: Mapping[str, int | None] = field(default_factory=dict, compare=False)
     pods_weight: int | None = field(default=None, compare=False)
     burstable_weight: int | None = field(default=None, compare=False)
     pods_cpus: CPUSet = field(default=CPUSet(), compare=False)

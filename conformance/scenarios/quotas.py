@@ -13,7 +13,7 @@ from conformance.scenarios import sources
 from conformance.scenarios.abilities import QUOTAS
 from conformance.scenarios.containers import QUOTA_GATE
 from conformance.scenarios.entering import core, refused, row
-from conformance.scenarios.outcomes import promise_quota, promise_running
+from conformance.scenarios.outcomes import configured_quota, promise_quota, promise_running
 from conformance.scenarios.pod_level_parts import managed, of_managers, pod_of, shared
 from reference.kubelet.cpu_quota import shares_of
 from reference.steps import Container, KubeletConfig, Pod
@@ -32,6 +32,11 @@ WEIGHTS: Final = sources.documentation(
 PERIOD_GATE: Final = sources.pull(136339, "feature gate CustomCPUCFSQuotaPeriod is on by default")
 PERIOD_TESTS: Final = sources.tests(
     "cpu_manager_test.go#L1895", "a non-default CPU CFS quota period"
+)
+SANDBOXES: Final = sources.code(
+    "1.36.4",
+    "pkg/kubelet/kuberuntime/kuberuntime_sandbox_linux.go",
+    "the sandbox of a pod with exclusive CPUs has no CFS quota",
 )
 POD_LEVEL_TESTS: Final = sources.tests(
     "cpu_manager_test.go#L2869", "CPU quotas of pods with pod-level resources"
@@ -73,6 +78,24 @@ def request_of_zero_weighs_least(node: LockstepNode) -> None:
     for name, milli in (("zero", 0), ("some", 100), ("limited", 500), ("none", 0)):
         seen = node.view.cfs.get("b", {}).get(name, CFS(None)).shares
         node.promise_equal(rule, f"CFS shares of b/{name}", shares_of(milli), seen)
+
+
+@promised(
+    SANDBOXES, area="quotas", since="1.33", needs=Needs(free=3),
+    capabilities=(*QUOTAS, Capability.CALLS),
+)  # fmt: skip
+def sandbox_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
+    """The sandbox of a pod with exclusive CPUs is created without a CFS quota.
+    Also where another container of the pod shares CPUs. The sandbox of a pod without exclusive CPUs
+    gets the quota of all its limits. A runtime that runs pods in virtual machines sizes them by
+    that."""
+    node.boot_with(guaranteed("a", 1), guaranteed("mixed", 1, "500m"))
+    node.apply(Pod("b", (Container("one", "100m", "500m"), Container("two", "100m", "1"))))
+    for pod, milli in (("a", None), ("mixed", None), ("b", 1500)):
+        expected = configured_quota(node, milli)
+        rule = "It has none" if milli is None else "It has that of all its limits"
+        seen = node.view.sandbox_quotas.get(pod, "(not there)")
+        node.promise_equal(rule, f"CFS quota of the sandbox of {pod}", expected, seen)
 
 
 @promised(QUOTA_GATE, area="containers", since="1.33", needs=Needs(free=2), capabilities=QUOTAS)

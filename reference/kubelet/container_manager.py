@@ -21,7 +21,7 @@ from reference.errors import (
     MemoryManagerError,
     TopologyAffinityError,
 )
-from reference.kubelet.cpu_quota import cfs_quota, cfs_shares, pod_cfs, with_limit_of
+from reference.kubelet.cpu_quota import cfs_quota, cfs_shares, pod_cfs, sandbox_quota, with_limit_of
 from reference.memorymanager.policy_static import MemoryManager, of_huge_pages
 from reference.pods.pod import Container, Pod
 from reference.releases import AnyRelease, has, minor_of
@@ -180,17 +180,30 @@ class ContainerManager:
         ``None`` up to 1.31, where it is not modelled."""
         if not models_pod_cgroups(self._release):
             return None
+        return pod_cfs(
+            pod,
+            exclusive=self._has_exclusive_cpus(pod),
+            feature_gates=self.cpu_manager.feature_gates,
+            period=self._period,
+            release=self._release,
+        )
+
+    def sandbox_quota(self, pod: Pod) -> int | None:
+        """The CFS quota that the sandbox of a pod is created with; ``None`` without one."""
+        return sandbox_quota(
+            pod,
+            exclusive=self._has_exclusive_cpus(pod),
+            feature_gates=self.cpu_manager.feature_gates,
+            period=self._period,
+            release=self._release,
+        )
+
+    def _has_exclusive_cpus(self, pod: Pod) -> bool:
         manager = self.cpu_manager
         policy = manager.policy
         whole = isinstance(policy, StaticPolicy) and policy.serves_whole(pod)
         own = [manager.isolates(pod, one) for one in pod.containers]
-        return pod_cfs(
-            pod,
-            exclusive=all(own) if whole else any(own),
-            feature_gates=manager.feature_gates,
-            period=self._period,
-            release=self._release,
-        )
+        return all(own) if whole else any(own)
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """One reconcile round once all pod sources are ready: the (pod uid, container, CPUs) that

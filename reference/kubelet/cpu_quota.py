@@ -11,10 +11,12 @@ CustomCPUCFSQuotaPeriod (on by default from 1.36 on).
 
 The cgroup of a pod has the quota of all its limits, unless one of its containers has none, and the
 shares of all its requests. From 1.33 on a pod has no quota if one of its containers has CPUs of its
-own; one with pod-level resources that count, if all of them have.
+own; one with pod-level resources that count, if all of them have. The sandbox of a pod is created
+with the quota of the limits that there are, or with none if exclusive CPUs lift the pod's.
 Source: ``kuberuntime_container_linux.go``, ``cm/helpers_linux.go`` (``MilliCPUToQuota``,
-``ResourceConfigForPod``), ``cm/pod_container_manager_linux.go``; seen on kubelets 1.17.17 to
-1.37.0, cgroups of pods on 1.32.2, 1.36.4 and 1.37.0.
+``ResourceConfigForPod``), ``cm/pod_container_manager_linux.go``,
+``kuberuntime_sandbox_linux.go``; seen on kubelets 1.17.17 to 1.37.0, cgroups of pods on 1.32.2,
+1.36.4 and 1.37.0, sandboxes on these and on 1.26.15.
 """
 
 from __future__ import annotations
@@ -142,6 +144,23 @@ def pod_cfs(
     if period is None or lifted or not limit:
         return CFS(None, shares, weight=cpu_weight(shares))
     return CFS(share_of(period, limit), shares, period, cpu_weight(shares))
+
+
+def sandbox_quota(
+    pod: Pod,
+    *,
+    exclusive: bool,
+    feature_gates: Mapping[str, bool],
+    period: int | None,
+    release: AnyRelease,
+) -> int | None:
+    """The quota in microseconds that the runtime is told when it creates the sandbox of a pod
+    (``calculateSandboxResources``): that of all its limits, though a container may have none;
+    ``None`` without one. Arguments as of :func:`pod_cfs`."""
+    whole = _milli(pod.resources.cpu_limit) if pod.resources is not None else 0
+    limit = whole or total_request(pod, lambda one: _milli(one.cpu_limit))
+    lifted = exclusive and enabled(_GATE, feature_gates, release=release)
+    return None if period is None or lifted or not limit else share_of(period, limit)
 
 
 def resized(before: CFS, after: CFS) -> CFS:

@@ -60,6 +60,8 @@ _SIZED_BY_STATUS_UNTIL: Final = 34
 _HEALTH_SYNCS_PODS_SINCE: Final = 36
 #: The first minor whose pod workers decide which pods are active (``filterOutInactivePods``).
 _WORKERS_DECIDE_SINCE: Final = 22
+#: The first minor whose sandboxes are known to be told a quota (seen on 1.26.15).
+_SIZES_SANDBOXES_SINCE: Final = 26
 #: The first minor that records in ``actuated_pods_state`` which resources a container was started
 #: with (``startContainer``).
 _RECORDS_RESOURCES_SINCE: Final = 33
@@ -104,6 +106,9 @@ class Managers(Protocol):
     def pod_cfs(self, pod: Pod) -> CFS | None:
         """The processor time that the cgroup of a pod is made with; ``None`` where it is not
         known."""
+
+    def sandbox_quota(self, pod: Pod) -> int | None:
+        """The CFS quota that the sandbox of a pod is created with; ``None`` without one."""
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """One reconcile round: the (pod uid, container, CPUs) that are sent to the runtime."""
@@ -392,6 +397,8 @@ class PodLifecycle:
             made = PodCgroup(qos_class(pod), self._managers.pod_cfs(pod))
             self.runtime.pod_cgroups[pod.uid] = made
             self.runtime.burstable_weight = burstable_weight(self.active_pods())
+        if not self.runtime.of(pod.uid) and minor_of(self._release) >= _SIZES_SANDBOXES_SINCE:
+            self.runtime.sandboxes[pod.uid] = self._managers.sandbox_quota(pod)
         cpus = self._managers.start_container(pod.uid, container.name)
         box = self.runtime.create(pod, container, cpus)
         box.cfs = self._managers.cfs(pod, container)

@@ -66,7 +66,8 @@ class PodCgroup(NamedTuple):
 class Runtime:
     """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse;
     ``math.inf``: every one. ``refuses``: only updates of containers of this name (``""``: of any).
-    ``pod_cgroups``: by pod uid, for each pod that has one.
+    ``pod_cgroups``: by pod uid, for each pod that has one. ``sandboxes``: by pod uid, the CFS quota
+    that each sandbox was created with (``None``: without one), where that is modelled.
     ``burstable_weight``: that of the cgroup above those of Burstable pods; ``pods_weight``: that of
     the cgroup above all, ``None`` before a kubelet has started; ``pods_cpus``: the cpuset that is
     written into it (``getCgroupConfig``, ``node_container_manager_linux.go``)."""
@@ -84,12 +85,14 @@ class Runtime:
         "refusals",
         "refuses",
         "removed",
+        "sandboxes",
     )
 
     def __init__(self) -> None:
         self.refusals: float = 0
         self.refuses = ""
         self.pod_cgroups: dict[str, PodCgroup] = {}
+        self.sandboxes: dict[str, int | None] = {}
         self.burstable_weight = 1
         self.pods_weight: int | None = None
         self.pods_cpus = CPUSet()
@@ -106,7 +109,7 @@ class Runtime:
         """An independent copy."""
         twin = Runtime()
         twin.refusals, twin.refuses = self.refusals, self.refuses
-        twin.pod_cgroups = dict(self.pod_cgroups)
+        twin.pod_cgroups, twin.sandboxes = dict(self.pod_cgroups), dict(self.sandboxes)
         twin.burstable_weight, twin.pods_weight = self.burstable_weight, self.pods_weight
         twin.pods_cpus = self.pods_cpus
         twin._boxes = {
@@ -226,6 +229,15 @@ class Runtime:
             if cgroup.cfs and any(box.running for box in self.of(uid).values())
         }
 
+    def sandbox_quotas(self) -> dict[str, int | None]:
+        """The CFS quota that the sandbox of each pod that has a running container was created with,
+        where that is modelled, by pod uid."""
+        return {
+            uid: quota
+            for uid, quota in self.sandboxes.items()
+            if any(box.running for box in self.of(uid).values())
+        }
+
     def peak_quotas(self) -> dict[str, int]:
         """The most that the CFS quotas of each pod's running containers came to at one moment, by
         pod uid, where a container runs."""
@@ -244,6 +256,7 @@ class Runtime:
     def remove_pod(self, uid: str) -> None:
         """Stop and remove the containers of a pod."""
         self.pod_cgroups.pop(uid, None)
+        self.sandboxes.pop(uid, None)
         self._peaks.pop(uid, None)
         if self._boxes.pop(uid, None):
             self.removed.add(uid)
@@ -253,11 +266,13 @@ class Runtime:
         self._forgotten |= self.owners().keys()
         self.removed.update(self._boxes)
         self._boxes = {}
+        self.sandboxes.clear()
         self._peaks.clear()
 
     def clear(self) -> None:
         """Lose everything, as a reboot does."""
         self._boxes.clear()
+        self.sandboxes.clear()
         self._peaks.clear()
         self.pod_cgroups.clear()
         self.pods_cpus = CPUSet()

@@ -178,6 +178,18 @@ def test_updates_are_refused_so_often_and_of_one_name_alone(
     assert runtime.cpusets()["uid-p"]["c"] == CPUSet([4])
 
 
+@pytest.mark.parametrize(("sent", "quota"), [(0, None), (-1, None), (150_000, 150_000)])
+def test_it_keeps_the_quota_of_a_sandbox(
+    ask: Ask, runtime: FakeRuntime, sent: int, quota: int | None
+) -> None:
+    config = pb.PodSandboxConfig(
+        metadata=pb.PodSandboxMetadata(name="p", uid="uid-p"),
+        linux=pb.LinuxPodSandboxConfig(resources=pb.LinuxContainerResources(cpu_quota=sent)),
+    )
+    ask("RunPodSandbox", pb.RunPodSandboxRequest(config=config), pb.PodSandboxId)
+    assert runtime.sandboxes(ready=True)["uid-p"].quota == quota
+
+
 def test_it_keeps_the_most_that_the_quotas_of_a_pod_came_to(ask: Ask, runtime: FakeRuntime) -> None:
     """A container counts while it runs, and one without a quota as 0."""
     sandbox = run_pod(ask)

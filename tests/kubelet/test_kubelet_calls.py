@@ -112,6 +112,13 @@ def test_the_cgroup_of_every_pod(told: tuple[str, KubeletNode]) -> None:
         assert seen == {"g": CFS(quota, weight=137), "b": CFS(None, weight=40)}
 
 
+def test_the_sandbox_of_every_pod(told: tuple[str, KubeletNode]) -> None:
+    """It is created with the limits of its containers together, whichever have one."""
+    release, node = told
+    lifted = Release.parse(release).minor >= 33
+    assert node.view().sandbox_quotas == {"g": None if lifted else 350_000, "b": 200_500}
+
+
 def test_a_reboot_makes_the_cgroups_of_pods_again(make_node: NodeMaker) -> None:
     """A restart of the kubelet leaves them."""
     lifted = replace(CONFIG, feature_gates={"DisableCPUQuotaWithExclusiveCPUs": False})

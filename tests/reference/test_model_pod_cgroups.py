@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from conformance.pods import burstable, exclusive, guaranteed
 from reference import CPUSet, Node
-from reference.kubelet.cpu_quota import burstable_weight, cpu_weight, pod_cfs, resized
+from reference.kubelet.cpu_quota import (
+    burstable_weight,
+    cpu_weight,
+    pod_cfs,
+    resized,
+    sandbox_quota,
+)
 from reference.steps import (
     Apply,
     Configure,
@@ -33,6 +39,7 @@ CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 WITH_QUOTAS = replace(CONFIG, feature_gates={"DisableCPUQuotaWithExclusiveCPUs": False})
 
 _of = partial(pod_cfs, exclusive=False, feature_gates={}, period=100_000, release="1.36")
+_sandbox = partial(sandbox_quota, exclusive=False, feature_gates={}, period=100_000, release="1.36")
 
 
 def _one(name: str, limit: str | None, kind: Kind = Kind.APP) -> Container:
@@ -70,6 +77,35 @@ def test_a_sidecars_limit_covers_later_init_containers_up_to_1_36() -> None:
         assert [_of(pod, release=release).quota for release in ("1.36", "1.37")] == [200_000, None]
         before = Pod("p", (later, limited, _one("a", "1")))
         assert _of(before).quota is None
+
+
+def test_a_sandbox_is_created_with_all_limits_that_there_are() -> None:
+    init, side = _one("i", "3", Kind.INIT), _one("s", "1", Kind.SIDECAR)
+    apps = (_one("a", "500m"), _one("b", None))
+    pods = [Pod("p", every) for every in (apps, (*apps, side), (init, *apps), apps[1:])]
+    pods += [Pod("p", apps, resources=PodResources("1", limit)) for limit in ("2", None)]
+    assert [_sandbox(pod) for pod in pods] == [50_000, 150_000, 300_000, None, 200_000, 50_000]
+    assert _sandbox(pods[0], period=10_000) == 5_000
+    assert _sandbox(pods[0], period=None) is None
+
+
+def test_exclusive_cpus_lift_that_of_a_sandbox_from_1_33_on() -> None:
+    pod = guaranteed("a", 2)
+    quotas = [_sandbox(pod, release=one, exclusive=True) for one in ("1.32", "1.33")]
+    assert quotas == [200_000, None]
+
+
+def test_a_sandbox_keeps_its_quota_until_the_machine_boots() -> None:
+    """Which quota it has is known from 1.26 on."""
+    made = booted(Apply(guaranteed("a", 1)), config=WITH_QUOTAS)
+    do(made, Stop(), Configure(CONFIG), Start())
+    assert made.view().sandbox_quotas == {"a": 100_000}
+    assert [*made._runtime.copy().sandbox_quotas().values()] == [100_000]
+    do(made, Stop(), Reboot(), Start())
+    assert made.view().sandbox_quotas == {"a": None}
+    assert do(made, Delete("a")).sandbox_quotas == {}
+    old = booted(Apply(guaranteed("a", 1)), config=CONFIG, release="1.25")
+    assert old.view().sandbox_quotas == {}
 
 
 def test_exclusive_cpus_lift_it_from_1_33_on() -> None:

@@ -122,6 +122,9 @@ class RemoteContainerManager:
     def pod_cfs(self, pod: Pod) -> None:
         """No pod has a cgroup."""
 
+    def sandbox_quota(self, pod: Pod) -> None:
+        """No pod has a sandbox."""
+
     def cfs(self, pod: Pod, container: Container) -> CFS | None:
         """No program is asked for it."""
         return None

@@ -401,6 +401,9 @@ class KubeletNode(SteppedNode):
             peak_quotas={
                 self._name(uid): one.peak_quota for uid, one in sandboxes.items() if uid in cpusets
             },
+            sandbox_quotas={
+                self._name(uid): one.quota for uid, one in sandboxes.items() if uid in cpusets
+            },
             pods_weight=pod_cgroups.pods_weight(self._sandbox),
             burstable_weight=pod_cgroups.burstable_weight(self._sandbox),
             pods_cpus=pod_cgroups.pods_cpus(self._sandbox),

@@ -11,6 +11,7 @@ from reference.kubelet.cpu_quota import (
     cfs_shares,
     cpu_weight,
     pod_cfs,
+    sandbox_quota,
     shares_of,
 )
 from reference.kubelet.startup import allocatable
@@ -121,6 +122,24 @@ class LooksAtAppContainersAlone(LiftsQuotasOfParts):
         apps = [one for one in pod.containers if one.kind is Kind.APP]
         pinned = any(self._kubelet_isolates(pod, one) for one in apps)
         return self.of(pod, exclusive=pinned)
+
+
+class SizesSandboxesByLimits(Reader):
+    """Creates the sandbox of each pod with the quota of its limits, though it has exclusive
+    CPUs."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        gates, period = self._config.feature_gates, self._config.cpu_cfs_quota_period
+        for pod in self._manifests.values():
+            if pod.uid in self._runtime.sandboxes:
+                self._runtime.sandboxes[pod.uid] = sandbox_quota(
+                    pod,
+                    exclusive=False,
+                    feature_gates=gates,
+                    period=period,
+                    release=self._release,
+                )
 
 
 class TakesZeroForNone(Reader):

@@ -382,6 +382,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "quotas/pod-with-a-shared-container-keeps-its-own", _TWO_NODES),
     "weighs-containers-of-pods": Miniature(pod_cgroups.WeighsContainersOfPods,
         "quotas/burstable-pods-weigh-what-they-request"),
+    "sizes-sandboxes-by-limits": Miniature(pod_cgroups.SizesSandboxesByLimits,
+        "quotas/sandbox-of-exclusive-cpus-has-no-quota"),
     "takes-zero-for-none": Miniature(pod_cgroups.TakesZeroForNone,
         "quotas/request-of-zero-weighs-least"),
     "writes-no-cpuset-of-pods": Miniature(pod_cgroups.WritesNoCpusetOfPods,

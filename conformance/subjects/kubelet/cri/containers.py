@@ -74,6 +74,12 @@ class PodSandbox:
         """Without a leading slash; ``""`` if the kubelet named none."""
         return self.config.linux.cgroup_parent.strip("/")
 
+    @property
+    def quota(self) -> int | None:
+        """The CFS quota that it was created with; ``None`` without one."""
+        quota = self.config.linux.resources.cpu_quota
+        return quota if quota > 0 else None
+
 
 @dataclass(slots=True)
 class Container:

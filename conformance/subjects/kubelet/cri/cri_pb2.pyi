@@ -110,12 +110,14 @@ class LinuxSandboxSecurityContext(_message.Message):
     def __init__(self, namespace_options: _Optional[_Union[NamespaceOption, _Mapping]] = ...) -> None: ...
 
 class LinuxPodSandboxConfig(_message.Message):
-    __slots__ = ("cgroup_parent", "security_context")
+    __slots__ = ("cgroup_parent", "security_context", "resources")
     CGROUP_PARENT_FIELD_NUMBER: _ClassVar[int]
     SECURITY_CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
     cgroup_parent: str
     security_context: LinuxSandboxSecurityContext
-    def __init__(self, cgroup_parent: _Optional[str] = ..., security_context: _Optional[_Union[LinuxSandboxSecurityContext, _Mapping]] = ...) -> None: ...
+    resources: LinuxContainerResources
+    def __init__(self, cgroup_parent: _Optional[str] = ..., security_context: _Optional[_Union[LinuxSandboxSecurityContext, _Mapping]] = ..., resources: _Optional[_Union[LinuxContainerResources, _Mapping]] = ...) -> None: ...
 
 class PodSandboxMetadata(_message.Message):
     __slots__ = ("name", "uid", "namespace", "attempt")
