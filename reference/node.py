@@ -344,7 +344,7 @@ class Node:
                 require_quota_left_alone(self._config, self._release)
                 uid = uid_of_running(self._manifests, self._runtime, step)
                 self._runtime.set_quota(uid, container, quota)
-            case RegisterDevices(resource=resource, devices=devices):
+            case RegisterDevices(devices=devices):
                 kubelet = self._running(step)
                 if not has(self._release, Behaviour.TOPOLOGY_SCOPE):
                     # Nothing but Go's map order decides which devices a container gets.
@@ -352,7 +352,7 @@ class Node:
                 empty = any(one.names_none for one in devices)
                 if empty and minor_of(self._release) < _EMPTY_LISTS_SINCE:
                     raise NotModelled(f"RegisterDevices by release {self._release}: an empty list")
-                kubelet.register(resource, devices)
+                kubelet.register(step)
             case FailUpdates(times=times, container=container):
                 self._runtime.refusals = times if times < FOR_EVER else math.inf
                 self._runtime.refuses = container

@@ -451,14 +451,17 @@ class Device:
 class RegisterDevices:
     """Start a device plugin for a resource at the running kubelet, in place of an earlier one, and
     wait until the kubelet knows its devices. They are healthy. Where several would do, the plugin
-    prefers those whose ids come first. It ends with the kubelet."""
+    prefers those whose ids come first. It ends with the kubelet. Its first ``failures`` calls of
+    Allocate fail."""
 
     resource: str
     devices: tuple[Device, ...]
+    failures: int = 0
 
     @property
     def sentence(self) -> str:
-        return f"register the devices {', '.join(map(str, self.devices))} as {self.resource}"
+        said = f"register the devices {', '.join(map(str, self.devices))} as {self.resource}"
+        return f"{said}, whose first {self.failures} allocations fail" if self.failures else said
 
 
 @dataclass(frozen=True, slots=True)

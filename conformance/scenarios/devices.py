@@ -38,6 +38,7 @@ from conformance.scenarios.outcomes import take
 from conformance.scenarios.sources import TOPOLOGY_POLICIES, TOPOLOGY_SCOPES
 from reference import CPUSet
 from reference.behaviours import Behaviour
+from reference.devicemanager.manager import NOT_READY
 from reference.steps import AskAllocatable, Container, Device, Kind, KubeletConfig, Pod
 from reference.view import HeldDevice, Phase, PodView
 
@@ -358,6 +359,20 @@ def deletion_returns_a_device(node: LockstepNode) -> None:
     node.apply(_pod("before", 1))
     node.delete("before", passing=True)
     run_in(node, far_node(node), _pod("a", 1))
+
+
+@of_devices(ALLOCATE, capabilities=(*DEVICES, *REJECTIONS))
+def failed_allocation_returns_a_device(node: LockstepNode) -> None:
+    """The device that a plugin failed to allocate serves the next pod, with CPUs beside it.
+    There is one device. Its plugin fails once: that pod is refused, and holds neither the device
+    nor a CPU. The plugin works again for the next pod, which no pod has to make room for."""
+    node.boot(aligning_alone(node, "none"))
+    register(node, *_near(far_node(node)), failures=1)
+    pool = node.view.shared_pool
+    promise_refused(node, node.apply(_pod("a", 1)), "UnexpectedAdmissionError", NOT_READY)
+    node.promise_pool("No CPU is taken", pool)
+    run(node, _pod("next", 1))
+    node.promise_equal("It has its CPU", "number of CPUs of next/c", 1, len(node.taken("next")))
 
 
 # -- restarts --------------------------------------------------------------------------------------

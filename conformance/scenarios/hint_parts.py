@@ -34,9 +34,9 @@ def boot_aligned(node: LockstepNode, policy: str) -> None:
     node.boot(aligning_alone(node, policy))
 
 
-def register(node: LockstepNode, *devices: Device, resource: str = NIC) -> None:
-    """Start a device plugin with these devices."""
-    node.to_runtime(RegisterDevices(resource, devices))
+def register(node: LockstepNode, *devices: Device, resource: str = NIC, failures: int = 0) -> None:
+    """Start a device plugin with these devices, whose first ``failures`` allocations fail."""
+    node.to_runtime(RegisterDevices(resource, devices, failures))
 
 
 def far_node(node: LockstepNode) -> int:

@@ -31,6 +31,9 @@ from reference.releases import AnyRelease, has, minor_of
 from reference.steps import Device
 from reference.topologymanager.hint import ANY, Hint
 
+#: What a plugin says of a call of Allocate that is to fail.
+NOT_READY: Final = "the devices are not ready"
+
 #: Since this minor a container counts as running that was restarted before the kubelet was
 #: (kubernetes/kubernetes#135485).
 _RESTARTED_KNOWN_SINCE: Final = 36
@@ -66,6 +69,8 @@ class DeviceManager:
         self.last_admitted: tuple[Pod, ...] = ()
         #: Whether it is unknown which pod was admitted last.
         self.last_by_chance = False
+        #: How many calls of Allocate the plugin of a resource lets fail from now on.
+        self.failures: dict[str, int] = {}
         self._all_devices: dict[str, Mapping[str, Device]] = {}
         self._to_reuse: dict[tuple[str, str], set[str]] = {}
         self._at_start: dict[str, Hint | None] = {}
@@ -74,6 +79,7 @@ class DeviceManager:
         """An independent copy."""
         twin = flat_copy(self)
         twin.pod_devices = self.pod_devices.copy()
+        twin.failures = dict(self.failures)
         twin._all_devices = dict(self._all_devices)
         twin._to_reuse = {key: set(ids) for key, ids in self._to_reuse.items()}
         twin._at_start = dict(self._at_start)
@@ -172,6 +178,7 @@ class DeviceManager:
             if chosen and resource not in self._all_devices:
                 raise NotModelled(f"pod {pod.name}: {resource} is allocated without its plugin")
             if chosen:
+                self._call_plugin(container, resource)
                 devices = {one: self._all_devices[resource][one] for one in chosen}
                 self.pod_devices.insert(pod.uid, container.name, resource, devices)
                 self.checkpoint = self.pod_devices.copy()
@@ -180,6 +187,17 @@ class DeviceManager:
             reusable.update(held)
         else:
             reusable.difference_update(held)
+
+    def _call_plugin(self, container: Container, resource: str) -> None:
+        """``Allocate`` of the plugin. Raises :class:`DeviceError` where it fails: the container's
+        devices are free again. Raises :class:`NotModelled` where Go's map order decides which
+        resource comes first."""
+        if not self.failures.get(resource):
+            return
+        if len(container.devices) > 1:
+            raise NotModelled(f"container {container.name}: one of its device plugins fails")
+        self.failures[resource] -= 1
+        raise DeviceError(f"rpc error: code = Unavailable desc = {NOT_READY}")
 
     def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
         """``AllocatePod``: nothing yet (1.36 and later); each container gets its devices when it

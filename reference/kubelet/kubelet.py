@@ -47,7 +47,7 @@ from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, huge_pages, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has, minor_of
-from reference.steps import Device
+from reference.steps import RegisterDevices
 from reference.view import CFS, Asked, Phase, PodView, Version
 
 _MAX_ORDERS: Final = 720
@@ -586,10 +586,11 @@ class Kubelet(PodLifecycle):
         if _resizes_cpu(self.runtime, before, pod):
             self._resize_cgroup(pod)
 
-    def register(self, resource: str, devices: Sequence[Device]) -> None:
+    def register(self, step: RegisterDevices) -> None:
         """A device plugin has registered."""
-        manager = self.device_manager
+        manager, resource, devices = self.device_manager, step.resource, step.devices
         manager.register(resource, devices)
+        manager.failures[resource] = step.failures
         if minor_of(self._release) >= _HEALTH_SYNCS_PODS_SINCE:
             registered = {one.id for one in devices}
             self.woken |= {

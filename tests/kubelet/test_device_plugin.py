@@ -131,6 +131,17 @@ def test_the_plugin_tells_its_devices_and_prefers_the_lowest_ids(folder: Path) -
     assert not plugin_threads()
 
 
+def test_the_first_allocations_fail_where_they_are_to(folder: Path) -> None:
+    plugin = DevicePlugin(folder, NIC, DEVICES, failures=1)
+    asked = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=["d0"])])
+    with grpc.insecure_channel(f"unix:{folder}/pinproof-invalid-nic.sock") as channel:
+        method = "/v1beta1.DevicePlugin/Allocate"
+        with pytest.raises(grpc.RpcError, match="the devices are not ready"):
+            call(channel, method, asked, pb.AllocateResponse)
+        assert call(channel, method, asked, pb.AllocateResponse).container_responses
+    plugin.close()
+
+
 # ---- at a real kubelet ---------------------------------------------------------------------------
 
 

@@ -105,6 +105,23 @@ def test_an_init_containers_device_is_used_again_and_a_sidecars_is_not() -> None
     assert [held(made, pod, name) for name in ("init", "side", "c")] == [["d0"], ["d0"], ["d1"]]
 
 
+def test_a_call_of_the_plugin_that_fails_takes_no_device() -> None:
+    """``allocateContainerResources``. A copy counts such calls by itself. Go's map order decides
+    which of several resources come before it."""
+    made = manager(Device("d0", (0,)))
+    made.failures[NIC] = 1
+    pod = Pod("a", (container(),))
+    several = replace(container(), devices=((NIC, 1), ("gpu", 1)))
+    with pytest.raises(NotModelled, match="container c: one of its device plugins fails"):
+        made.allocate(pod, several, NIC, None)
+    for one in (made.copy(), made):
+        with pytest.raises(DeviceError, match="code = Unavailable desc = the devices are not"):
+            one.allocate(pod, pod.containers[0], NIC, None)
+        assert not held(one, pod)
+        one.allocate(pod, pod.containers[0], NIC, None)
+        assert held(one, pod) == ["d0"]
+
+
 def test_sidecars_under_scope_pod_are_not_modelled() -> None:
     made = manager(Device("d0", (0,)))
     pod = Pod("a", (container("side", kind=Kind.SIDECAR), container()))
@@ -210,6 +227,16 @@ def test_a_device_that_only_an_init_container_got_is_not_modelled_without_its_pl
     made = large(*steps, config=whole_cores, release="1.22")
     with pytest.raises(NotModelled, match="without its plugin"):
         made.do(Start())
+
+
+def test_the_next_kubelet_has_a_plugin_that_works() -> None:
+    failing = replace(ON_NODE_1, failures=2)
+    made = large(failing, A)
+    refused = made.view().pods["a"]
+    assert refused.phase is Phase.REJECTED
+    assert "Allocate failed due to rpc error: code = Unavailable" in refused.message
+    made = large(failing, Stop(), Start(), ON_NODE_1, A)
+    assert made.view().pods["a"].phase is Phase.RUNNING
 
 
 def test_a_pod_without_devices_frees_those_of_no_other() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from conformance.subjects.miniatures.policies import preferring_fewest
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import Held, PodDevices
-from reference.errors import TopologyAffinityError
+from reference.errors import DeviceError, TopologyAffinityError
 from reference.pods.pod import Container, Kind, Pod
 from reference.releases import AnyRelease
 from reference.steps import Device
@@ -130,6 +130,22 @@ class KeepsDevicesOfTheDead(DeviceManager):
 
     def update_allocated_devices(self) -> None:
         """Nothing is stale."""
+
+
+class LosesDevicesOfFailedCalls(DeviceManager):
+    """Treats the free devices of a resource as held once its plugin has failed to allocate one."""
+
+    _lost: frozenset[str] = frozenset()
+
+    def _call_plugin(self, container: Container, resource: str) -> None:
+        try:
+            super()._call_plugin(container, resource)
+        except DeviceError:
+            self._lost |= self._available_devices(resource)
+            raise
+
+    def _available_devices(self, resource: str) -> set[str]:
+        return super()._available_devices(resource) - self._lost
 
 
 class ForgetsDevices(DeviceManager):

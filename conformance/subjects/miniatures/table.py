@@ -479,6 +479,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         also=("devices/restart-keeps-the-device",)),
     "keeps-devices-of-the-dead": Miniature(devices.KeepsDevicesOfTheDead,
         "devices/deletion-returns-a-device", _TWO_NODES),
+    "loses-devices-of-failed-calls": Miniature(devices.LosesDevicesOfFailedCalls,
+        "devices/failed-allocation-returns-a-device", _TWO_NODES),
     "forgets-devices": Miniature(devices.ForgetsDevices,
         "devices/restart-keeps-the-device", _TWO_NODES,
         also=("devices/list-has-devices-beside-cpus",)),

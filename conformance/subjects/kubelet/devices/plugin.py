@@ -22,6 +22,7 @@ from google.protobuf.message import Message
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.devices import device_plugin_pb2 as pb
 from conformance.subjects.kubelet.serving import serialized, serve, unary
+from reference.devicemanager.manager import NOT_READY
 from reference.steps import Device
 
 VERSION: Final = "v1beta1"
@@ -39,9 +40,13 @@ Wait: TypeAlias = Callable[[Callable[[], bool], float], bool]
 
 class DevicePlugin:
     """Serves ``devices`` as ``resource`` on a socket in ``folder``, from now on until
-    :meth:`close`. Raises ``OSError`` if it cannot listen."""
+    :meth:`close`. Its first ``failures`` calls of Allocate fail. Raises ``OSError`` if it cannot
+    listen."""
 
-    def __init__(self, folder: Path, resource: str, devices: Sequence[Device]) -> None:
+    def __init__(
+        self, folder: Path, resource: str, devices: Sequence[Device], *, failures: int = 0
+    ) -> None:
+        self._failures = failures
         self._folder = folder
         self._resource = resource
         self._socket = re.sub(r"\W", "-", resource) + ".sock"
@@ -116,7 +121,9 @@ class DevicePlugin:
                 self._list_and_watch, pb.Empty.FromString, serialized
             ),
             "GetPreferredAllocation": unary(pb.PreferredAllocationRequest, _preferred),
-            "Allocate": unary(pb.AllocateRequest, _allocated),
+            "Allocate": grpc.unary_unary_rpc_method_handler(
+                self._allocate, pb.AllocateRequest.FromString, serialized
+            ),
             "PreStartContainer": unary(pb.Empty, lambda _: pb.Empty()),
         }
 
@@ -126,6 +133,16 @@ class DevicePlugin:
         context.add_callback(self._ended.set)
         yield self._listed
         self._ended.wait()
+
+    def _allocate(
+        self, request: pb.AllocateRequest, context: grpc.ServicerContext
+    ) -> pb.AllocateResponse:
+        """Empty answers: no mounts, no variables. A kubelet makes one call at a time."""
+        if self._failures:
+            self._failures -= 1
+            context.abort(grpc.StatusCode.UNAVAILABLE, NOT_READY)
+        answers = [pb.ContainerAllocateResponse() for _ in request.container_requests]
+        return pb.AllocateResponse(container_responses=answers)
 
 
 class DevicePlugins:
@@ -139,17 +156,18 @@ class DevicePlugins:
         self._plugins: dict[str, DevicePlugin] = {}
         self._registered: set[str] = set()
 
-    def register(self, resource: str, devices: Sequence[Device]) -> bool:
-        """Start a plugin in place of an earlier one of this resource, and register it. Returns
-        whether the resource was registered before, even at an earlier kubelet of the node. Raises
-        :class:`SubjectLostError`."""
+    def register(self, resource: str, devices: Sequence[Device], *, failures: int = 0) -> bool:
+        """Start a plugin in place of an earlier one of this resource, and register it; its first
+        ``failures`` calls of Allocate fail. Returns whether the resource was registered before,
+        even at an earlier kubelet of the node. Raises :class:`SubjectLostError`."""
         earlier = self._plugins.pop(resource, None)
         if earlier is not None:
             earlier.close()
         try:
-            plugin = self._plugins[resource] = DevicePlugin(self._folder(), resource, devices)
+            plugin = DevicePlugin(self._folder(), resource, devices, failures=failures)
         except OSError as error:
             raise SubjectLostError(f"no device plugin: {error}") from error
+        self._plugins[resource] = plugin
         plugin.register(self._until, self._seconds)
         is_known = resource in self._registered
         self._registered.add(resource)
@@ -176,9 +194,3 @@ def _preferred(request: pb.PreferredAllocationRequest) -> pb.PreferredAllocation
         ids = [*sorted(must), *others][: one.allocation_size]
         answers.append(pb.ContainerPreferredAllocationResponse(deviceIDs=ids))
     return pb.PreferredAllocationResponse(container_responses=answers)
-
-
-def _allocated(request: pb.AllocateRequest) -> pb.AllocateResponse:
-    """Empty answers: no mounts, no variables."""
-    answers = [pb.ContainerAllocateResponse() for _ in request.container_requests]
-    return pb.AllocateResponse(container_responses=answers)
