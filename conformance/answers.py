@@ -19,6 +19,7 @@ from conformance.checks import by_owner, cpu_difference, each, set_differences
 from conformance.results import Difference
 from conformance.subject import Capability
 from reference import CPUSet
+from reference.cpumanager.metrics import AT_LEAST
 from reference.kubelet.pod_resources import COUNTERS
 from reference.memorymanager.state import MEMORY
 from reference.view import HeldDevice, HeldMemory, View
@@ -160,7 +161,8 @@ def _metric_differences(
 ) -> Iterator[Difference]:
     """A counter that is missing is 0."""
     for name in sorted(expected.keys() - COUNTERS):
-        want = expected.get(name, 0)
-        if want != seen.get(name, 0):
+        want, found = expected.get(name, 0), seen.get(name, 0)
+        if found < want if name in AT_LEAST else found != want:
+            least = "at least " if name in AT_LEAST else ""
             have = f"{seen[name]:g}" if name in seen else "(no such metric)"
-            yield Difference(what=f"metric {name}", expected=f"{want:g}", seen=have)
+            yield Difference(what=f"metric {name}", expected=f"{least}{want:g}", seen=have)

@@ -129,6 +129,7 @@ class BranchingNode(Node):
             repr(kubelet.device_manager.checkpoint.held) if kubelet else "",
             tuple(resources),
             kubelet and tuple(sorted(kubelet.device_manager.failures.items())),
+            kubelet and tuple(sorted(kubelet.device_manager.seconds.items())),
             tuple(sorted(self._in_cluster.wanted)),
             repr(sorted(self._in_cluster.over.items())),
             tuple(map(self._in_cluster.stored, self._manifests.values())),

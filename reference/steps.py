@@ -451,17 +451,19 @@ class Device:
 class RegisterDevices:
     """Start a device plugin for a resource at the running kubelet, in place of an earlier one, and
     wait until the kubelet knows its devices. They are healthy. Where several would do, the plugin
-    prefers those whose ids come first. It ends with the kubelet. Its first ``failures`` calls of
-    Allocate fail."""
+    prefers those whose ids come first. It ends with the kubelet. Each call of Allocate takes so
+    many ``seconds``, and the first ``failures`` of them fail."""
 
     resource: str
     devices: tuple[Device, ...]
     failures: int = 0
+    seconds: int = 0
 
     @property
     def sentence(self) -> str:
         said = f"register the devices {', '.join(map(str, self.devices))} as {self.resource}"
-        return f"{said}, whose first {self.failures} allocations fail" if self.failures else said
+        said += f", whose first {self.failures} allocations fail" if self.failures else ""
+        return f"{said}, each allocation takes {self.seconds} s" if self.seconds else said
 
 
 @dataclass(frozen=True, slots=True)

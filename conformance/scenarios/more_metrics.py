@@ -7,18 +7,20 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Needs, promised
-from conformance.scenarios.abilities import COUNTS
+from conformance.pods import exclusive, guaranteed, guaranteed_of
+from conformance.scenario import Capability, Needs, promised
+from conformance.scenarios.abilities import COUNTS, DEVICES
 from conformance.scenarios.aligning import aligning
-from conformance.scenarios.hint_parts import TWO_NODES
+from conformance.scenarios.hint_parts import NIC, TWO_NODES, run
 from conformance.scenarios.metrics import TOPOLOGY_UPSTREAM, UPSTREAM, promise_counts
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
-from conformance.scenarios.sources import POD_LEVEL_MANAGERS
+from conformance.scenarios.sources import METRICS, POD_LEVEL_MANAGERS
 from reference.cpumanager import metrics
-from reference.steps import AskMetrics, Kind
+from reference.steps import AskMetrics, Device, Kind, RegisterDevices
 
 _metrics: Final = partial(promised, area="metrics", capabilities=COUNTS)
+#: In milliseconds.
+_SECOND: Final = 1000
 _of_two_nodes: Final = partial(_metrics, source=TOPOLOGY_UPSTREAM, since="1.33", needs=TWO_NODES)
 
 
@@ -45,6 +47,24 @@ def sources_are_counted(node: LockstepNode) -> None:
     _promise_sources(node, "One was not", {metrics.NODE_ALLOCATIONS: 1, metrics.NODE_ERRORS: 1})
     counts = {metrics.ADMISSIONS: 2, metrics.ADMISSION_ERRORS: 1, metrics.ADMISSION_TIMES: 2}
     promise_counts(node, "So many admissions, and so long", counts)
+
+
+@_metrics(METRICS, since="1.27", needs=Needs(free=2), capabilities=(*DEVICES, Capability.METRICS))
+def admissions_are_timed_in_milliseconds(node: LockstepNode) -> None:
+    """The Topology Manager adds up in milliseconds how long it takes to admit pods.
+    A device plugin takes a second to allocate. The sum has at least this second, and is not of
+    microseconds."""
+    node.boot()
+    node.to_runtime(RegisterDevices(NIC, (Device("nic-0"),), seconds=1))
+    run(node, guaranteed_of("a", [replace(exclusive("c", 1), devices=((NIC, 1),))]))
+    seen = (node.ask(AskMetrics()).metrics or {}).get(metrics.ADMISSION_MS)
+    node.promise_that(
+        seen is not None and _SECOND <= seen < _SECOND * 1000,
+        "The second is in the sum",
+        metrics.ADMISSION_MS,
+        f"{_SECOND} or more, in milliseconds",
+        "(no such metric)" if seen is None else f"{seen:g}",
+    )
 
 
 @_of_two_nodes()

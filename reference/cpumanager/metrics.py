@@ -27,6 +27,7 @@ IN_ONE_CACHE = (
 ADMISSIONS = "kubelet_topology_manager_admission_requests_total"
 ADMISSION_ERRORS = "kubelet_topology_manager_admission_errors_total"
 ADMISSION_TIMES = "kubelet_topology_manager_admission_duration_ms_count"
+ADMISSION_MS = "kubelet_topology_manager_admission_duration_ms_sum"
 SHARED_BY_POD = "pod_shared"
 EXCLUSIVE_OF_POD = "pod_exclusive"
 EXCLUSIVE_OF_NODE = "node_exclusive"
@@ -51,12 +52,14 @@ MISALIGNED_PODS = f'{_BOUNDARY}_failure_count{{boundary="numa_node",scope="pod"}
 #: The first minor that counts a metric, by the start of its name.
 _SINCE: Final[Mapping[str, int]] = {
     REQUESTS: 26, ERRORS: 26,
-    ADMISSIONS: 27, ADMISSION_ERRORS: 27, ADMISSION_TIMES: 27,
+    ADMISSIONS: 27, ADMISSION_ERRORS: 27, ADMISSION_TIMES: 27, ADMISSION_MS: 27,
     POOL: 32, EXCLUSIVE: 32,
     _BOUNDARY: 33, PER_NUMA: 33,
     "resource_manager_allocation": 36, _ASSIGNMENTS: 36,
     "kubelet_resource_manager_allocation": 37, f"kubelet_{_ASSIGNMENTS}": 37,
 }  # fmt: skip
+#: What a kubelet counts beyond the model, which knows no more than what a step made it wait for.
+AT_LEAST: Final = frozenset({ADMISSION_MS})
 _GATED: Final = ("resource_manager_", "kubelet_resource_manager_")
 _RENAMED: Final = 37
 
@@ -105,7 +108,8 @@ def assignments(kind: str) -> str:
 class Metrics(NamedTuple):
     """``pool`` in CPUs, without the reserved ones; ``aligned`` and ``misaligned`` count requests
     under ``full-pcpus-only``, ``in_one_cache`` containers whose CPUs have one uncore cache,
-    ``admissions`` pods that the Topology Manager was asked about; the counts of NUMA nodes are
+    ``admissions`` pods that the Topology Manager was asked about, ``admission_ms`` how long device
+    plugins made it wait; the counts of NUMA nodes are
     those under single-numa-node, by scope. ``per_numa`` keeps what was counted last of a NUMA node
     that has no exclusive CPU any more, as the kubelet does. ``allocations`` and ``assignments``
     count containers by the source and the kind of their CPUs: an allocation of a pod as a whole is
@@ -120,6 +124,7 @@ class Metrics(NamedTuple):
     in_one_cache: int = 0
     admissions: int = 0
     admission_errors: int = 0
+    admission_ms: int = 0
     node_errors: int = 0
     pod_errors: int = 0
     aligned_containers: int = 0
@@ -183,6 +188,10 @@ class Metrics(NamedTuple):
         errors = self.admission_errors + failed
         return self._replace(admissions=self.admissions + 1, admission_errors=errors)
 
+    def waited(self, seconds: int) -> Metrics:
+        """After an admission has waited so long for device plugins."""
+        return self._replace(admission_ms=self.admission_ms + seconds * 1000)
+
     def returned(self, cpus: int) -> Metrics:
         """After ``cpus`` CPUs have come back to the shared pool."""
         return self._replace(pool=self.pool + cpus, exclusive=self.exclusive - cpus)
@@ -200,6 +209,7 @@ class Metrics(NamedTuple):
             ADMISSIONS: self.admissions,
             ADMISSION_ERRORS: self.admission_errors,
             ADMISSION_TIMES: self.admissions,
+            ADMISSION_MS: self.admission_ms,
             NODE_ALLOCATIONS: self.allocations.get("node", 0),
             NODE_ERRORS: self.node_errors,
             POD_ERRORS: self.pod_errors,

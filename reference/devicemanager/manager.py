@@ -71,6 +71,9 @@ class DeviceManager:
         self.last_by_chance = False
         #: How many calls of Allocate the plugin of a resource lets fail from now on.
         self.failures: dict[str, int] = {}
+        #: How long such a call takes, and how long all calls took.
+        self.seconds: dict[str, int] = {}
+        self.waited = 0
         self._all_devices: dict[str, Mapping[str, Device]] = {}
         self._to_reuse: dict[tuple[str, str], set[str]] = {}
         self._at_start: dict[str, Hint | None] = {}
@@ -79,7 +82,7 @@ class DeviceManager:
         """An independent copy."""
         twin = flat_copy(self)
         twin.pod_devices = self.pod_devices.copy()
-        twin.failures = dict(self.failures)
+        twin.failures, twin.seconds = dict(self.failures), dict(self.seconds)
         twin._all_devices = dict(self._all_devices)
         twin._to_reuse = {key: set(ids) for key, ids in self._to_reuse.items()}
         twin._at_start = dict(self._at_start)
@@ -192,6 +195,7 @@ class DeviceManager:
         """``Allocate`` of the plugin. Raises :class:`DeviceError` where it fails: the container's
         devices are free again. Raises :class:`NotModelled` where Go's map order decides which
         resource comes first."""
+        self.waited += self.seconds.get(resource, 0)
         if not self.failures.get(resource):
             return
         if len(container.devices) > 1:

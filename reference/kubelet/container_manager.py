@@ -90,7 +90,7 @@ class ContainerManager:
         stays theirs until it is stale. Raises :class:`AllocationError`,
         :class:`TopologyAffinityError`."""
         manager = self.cpu_manager
-        before = manager.served
+        before, waited = manager.served, self.device_manager.waited
         try:
             self.topology_manager.admit(pod, *self.hint_providers)
         except TopologyAffinityError:
@@ -106,6 +106,9 @@ class ContainerManager:
                 late = isinstance(error, MemoryManagerError)
                 self._count_alignment(manager.served - before - late, missed=False)
             raise
+        finally:
+            seconds = self.device_manager.waited - waited
+            manager.metrics = manager.metrics.waited(seconds)
         manager.metrics = manager.metrics.admitted(failed=False)
         self._count_alignment(manager.served - before, missed=False)
 

@@ -591,6 +591,7 @@ class Kubelet(PodLifecycle):
         manager, resource, devices = self.device_manager, step.resource, step.devices
         manager.register(resource, devices)
         manager.failures[resource] = step.failures
+        manager.seconds[resource] = step.seconds
         if minor_of(self._release) >= _HEALTH_SYNCS_PODS_SINCE:
             registered = {one.id for one in devices}
             self.woken |= {

@@ -17,7 +17,7 @@ from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
 from conformance.subject import Capability
 from reference import NEWEST, CPUSet
-from reference.cpumanager.metrics import ADMISSIONS, REQUESTS, of_numa_node
+from reference.cpumanager.metrics import ADMISSION_MS, ADMISSIONS, REQUESTS, of_numa_node
 from reference.kubelet.pod_resources import ASKED, ASKED_ALLOCATABLE, ASKED_GET, ASKED_LIST
 from reference.steps import (
     AskAllocatable,
@@ -233,6 +233,15 @@ def test_what_the_model_does_not_count_is_no_difference(metrics: dict[str, float
     was asked."""
     expected = View(running=True, metrics={REQUESTS: 0, ADMISSIONS: 0, ASKED_LIST: 1})
     assert list(answer_differences(expected, replace(expected, metrics=metrics), ALL)) == []
+
+
+def test_a_metric_that_has_a_least_value_may_be_more() -> None:
+    """The Topology Manager takes longer than a device plugin makes it wait."""
+    expected = View(running=True, metrics={ADMISSION_MS: 1000})
+    longer, shorter = (replace(expected, metrics={ADMISSION_MS: one}) for one in (1002, 1))
+    assert list(answer_differences(expected, longer, ALL)) == []
+    (found,) = answer_differences(expected, shorter, ALL)
+    assert found == Difference(what=f"metric {ADMISSION_MS}", expected="at least 1000", seen="1")
 
 
 def test_what_nobody_asked_is_no_difference() -> None:

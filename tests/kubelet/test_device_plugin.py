@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ class FakeKubelet(grpc.GenericRpcHandler):  # type: ignore[type-arg]
 def registered(folder: Path, seconds: float = 0.3) -> None:
     plugins = DevicePlugins(lambda: folder, until, seconds)
     try:
-        plugins.register(NIC, DEVICES)
+        plugins.register(RegisterDevices(NIC, DEVICES))
     finally:
         plugins.close()
         assert not plugin_threads()
@@ -102,7 +103,7 @@ def test_a_registration_that_nobody_takes_is_lost(folder: Path) -> None:
 
 
 def test_the_plugin_tells_its_devices_and_prefers_the_lowest_ids(folder: Path) -> None:
-    plugin = DevicePlugin(folder, NIC, DEVICES)
+    plugin = DevicePlugin(folder, RegisterDevices(NIC, DEVICES))
     with grpc.insecure_channel(f"unix:{folder}/pinproof-invalid-nic.sock") as channel:
 
         def ask(method: str, request: Any, answer: Any, kind: str = "unary_unary") -> Any:
@@ -131,13 +132,15 @@ def test_the_plugin_tells_its_devices_and_prefers_the_lowest_ids(folder: Path) -
     assert not plugin_threads()
 
 
-def test_the_first_allocations_fail_where_they_are_to(folder: Path) -> None:
-    plugin = DevicePlugin(folder, NIC, DEVICES, failures=1)
+def test_allocations_fail_and_take_their_time_where_they_are_to(folder: Path) -> None:
+    plugin = DevicePlugin(folder, RegisterDevices(NIC, DEVICES, failures=1, seconds=1))
     asked = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=["d0"])])
     with grpc.insecure_channel(f"unix:{folder}/pinproof-invalid-nic.sock") as channel:
         method = "/v1beta1.DevicePlugin/Allocate"
+        began = time.monotonic()
         with pytest.raises(grpc.RpcError, match="the devices are not ready"):
             call(channel, method, asked, pb.AllocateResponse)
+        assert time.monotonic() - began >= 1
         assert call(channel, method, asked, pb.AllocateResponse).container_responses
     plugin.close()
 

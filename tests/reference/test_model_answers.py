@@ -12,6 +12,7 @@ from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenarios.pod_level_parts import pod_of, shared
 from reference import CPUSet, Node
 from reference.cpumanager.metrics import (
+    ADMISSION_MS,
     ADMISSIONS,
     EXCLUSIVE,
     NODE_ALLOCATIONS,
@@ -27,11 +28,13 @@ from reference.steps import (
     AskPodResources,
     Container,
     Delete,
+    Device,
     KillContainer,
     Kind,
     KubeletConfig,
     PodResources,
     Reboot,
+    RegisterDevices,
     RestartPolicy,
     Start,
     Step,
@@ -95,6 +98,16 @@ def test_a_release_counts_what_it_knows(
     """Sources of CPUs only with the feature gate, in 1.36 under other names."""
     some = {POOL, NODE_ALLOCATIONS, allocations("node")}
     assert some & counts(booted(release=release, config=config)).keys() == names
+
+
+def test_an_admission_takes_as_long_as_the_device_plugin() -> None:
+    """Also where it fails. Running pods that are admitted again have their devices."""
+    slow = RegisterDevices("nic", (Device("d0"), Device("d1")), failures=1, seconds=2)
+    wanting = replace(exclusive("c", 1), devices=(("nic", 1),))
+    node = booted(slow, *(Apply(guaranteed_of(name, [wanting])) for name in ("a", "b")))
+    assert counts(node)[ADMISSION_MS] == 4000
+    do(node, Delete("a"), Stop(), Start())
+    assert counts(node)[ADMISSION_MS] == 0
 
 
 def test_what_a_pod_that_comes_back_counts_is_left_to_chance() -> None:

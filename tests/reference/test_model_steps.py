@@ -69,8 +69,9 @@ ALIGNING = KubeletConfig(
         (AwaitReconcile(), "wait for a reconcile round"),
         (RegisterDevices("nic", (Device("d0", (0, 1)), Device("d1", (1,)), Device("d2"))),
          "register the devices d0 on NUMA nodes 0-1, d1 on NUMA node 1, d2 as nic"),
-        (RegisterDevices("nic", (Device("d0"),), failures=2),
-         "register the devices d0 as nic, whose first 2 allocations fail"),
+        (RegisterDevices("nic", (Device("d0"),), failures=2, seconds=1),
+         "register the devices d0 as nic, whose first 2 allocations fail, each allocation takes "
+         "1 s"),
         (Apply(Pod("a", (Container("c", "1", "1", "1Mi", "1Mi", devices=(("nic", 2),)),))),
          "apply Guaranteed pod a (c: 1 CPU, 2 nic)"),
         (Tamper("a", "c", CPUSet([0, 1])),

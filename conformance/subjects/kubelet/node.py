@@ -179,11 +179,10 @@ class KubeletNode(SteppedNode):
                 self._sandbox.kill_at_rename(number, after=after, any_file=any_file)
             case steps.FloodPodResources(times=times):
                 self._flood = self._pod_resources.flood(times)
-            case steps.RegisterDevices(resource=resource, devices=devices, failures=failures):
+            case steps.RegisterDevices(resource=resource, devices=devices):
                 if not self._is_up():
                     raise SubjectLostError("RegisterDevices: the kubelet does not run")
-                known = self._plugins.register(resource, devices, failures=failures)
-                if known and self._api is not None:
+                if self._plugins.register(step) and self._api is not None:
                     offered = partial(_offers, self._api, resource, len(devices))
                     self._until(lambda: offered() or not self._is_up(), NODE_STATUS)
             case steps.ApplyTogether(pods=pods):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from reference import Checkpoint, Node
+from reference.cpumanager.metrics import ADMISSION_MS
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.pod_resources import ASKED, FAILED_GET
 from reference.kubelet.preemption import pods_to_preempt
@@ -14,6 +15,7 @@ from reference.pods.qos import GUARANTEED, pod_milli_cpus, qos_class
 from reference.steps import (
     Apply,
     AskAllocatable,
+    AskMetrics,
     AskPodResources,
     Configure,
     Kind,
@@ -87,6 +89,17 @@ class CountsNoFailedGet(Reader):
         if isinstance(step, AskPodResources):
             assert self._kubelet is not None
             self._kubelet._asked.pop(FAILED_GET, None)
+
+
+class TimesAdmissionsInSeconds(Reader):
+    """Adds up in seconds how long the Topology Manager takes to admit pods."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        if isinstance(step, AskMetrics):
+            counted = dict(self._told.metrics or {})
+            counted[ADMISSION_MS] = counted.get(ADMISSION_MS, 0) // 1000
+            self._told = replace(self._told, metrics=counted)
 
 
 class AdmitsTheYoungestFirst(Reader):

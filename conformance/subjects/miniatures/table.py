@@ -244,6 +244,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "metrics/pod-resources-requests-add-up"),
     "counts-no-failed-get": Miniature(nodes.CountsNoFailedGet,
         "metrics/failed-gets-are-counted"),
+    "times-admissions-in-seconds": Miniature(nodes.TimesAdmissionsInSeconds,
+        "metrics/admissions-are-timed-in-milliseconds"),
     "counts-no-refused-memory": Miniature(memory.CountsNoRefusedMemory,
         "metrics/memory-is-counted-by-itself", _TWO_NODES),
     "lists-active-pods-alone": Miniature(settings.listing_active_pods,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -23,7 +23,7 @@ from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.devices import device_plugin_pb2 as pb
 from conformance.subjects.kubelet.serving import serialized, serve, unary
 from reference.devicemanager.manager import NOT_READY
-from reference.steps import Device
+from reference.steps import Device, RegisterDevices
 
 VERSION: Final = "v1beta1"
 HEALTHY: Final = "Healthy"
@@ -39,16 +39,13 @@ Wait: TypeAlias = Callable[[Callable[[], bool], float], bool]
 
 
 class DevicePlugin:
-    """Serves ``devices`` as ``resource`` on a socket in ``folder``, from now on until
-    :meth:`close`. Its first ``failures`` calls of Allocate fail. Raises ``OSError`` if it cannot
-    listen."""
+    """Serves the devices of ``step`` on a socket in ``folder``, from now on until :meth:`close`.
+    Raises ``OSError`` if it cannot listen."""
 
-    def __init__(
-        self, folder: Path, resource: str, devices: Sequence[Device], *, failures: int = 0
-    ) -> None:
-        self._failures = failures
+    def __init__(self, folder: Path, step: RegisterDevices) -> None:
         self._folder = folder
-        self._resource = resource
+        self._resource, resource, devices = step.resource, step.resource, step.devices
+        self._failures, self._seconds = step.failures, step.seconds
         self._socket = re.sub(r"\W", "-", resource) + ".sock"
         self._listed = pb.ListAndWatchResponse(devices=map(_listed, devices))
         self._ids = {one.id for one in devices}
@@ -138,6 +135,7 @@ class DevicePlugin:
         self, request: pb.AllocateRequest, context: grpc.ServicerContext
     ) -> pb.AllocateResponse:
         """Empty answers: no mounts, no variables. A kubelet makes one call at a time."""
+        self._ended.wait(self._seconds)
         if self._failures:
             self._failures -= 1
             context.abort(grpc.StatusCode.UNAVAILABLE, NOT_READY)
@@ -156,18 +154,18 @@ class DevicePlugins:
         self._plugins: dict[str, DevicePlugin] = {}
         self._registered: set[str] = set()
 
-    def register(self, resource: str, devices: Sequence[Device], *, failures: int = 0) -> bool:
-        """Start a plugin in place of an earlier one of this resource, and register it; its first
-        ``failures`` calls of Allocate fail. Returns whether the resource was registered before,
-        even at an earlier kubelet of the node. Raises :class:`SubjectLostError`."""
+    def register(self, step: RegisterDevices) -> bool:
+        """Start a plugin in place of an earlier one of this resource, and register it. Returns
+        whether the resource was registered before, even at an earlier kubelet of the node. Raises
+        :class:`SubjectLostError`."""
+        resource = step.resource
         earlier = self._plugins.pop(resource, None)
         if earlier is not None:
             earlier.close()
         try:
-            plugin = DevicePlugin(self._folder(), resource, devices, failures=failures)
+            plugin = self._plugins[resource] = DevicePlugin(self._folder(), step)
         except OSError as error:
             raise SubjectLostError(f"no device plugin: {error}") from error
-        self._plugins[resource] = plugin
         plugin.register(self._until, self._seconds)
         is_known = resource in self._registered
         self._registered.add(resource)
