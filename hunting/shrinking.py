@@ -188,17 +188,17 @@ def simpler(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
     less. Pods that are applied together are applied one by one, or one of them is left out."""
     for at, step in enumerate(steps):
         if isinstance(step, ApplyTogether):
-            for fewer in _not_together(step.pods):
+            for fewer in _not_together(step):
                 yield (*steps[:at], *fewer, *steps[at + 1 :])
         if isinstance(step, Apply):
             for pod in _simpler_pods(step.pod):
                 yield (*steps[:at], Apply(pod), *steps[at + 1 :])
 
 
-def _not_together(pods: tuple[Pod, ...]) -> Iterator[tuple[Step, ...]]:
-    yield tuple(map(Apply, pods))
-    for gone in pods if len(pods) > 2 else ():
-        yield (ApplyTogether(tuple(one for one in pods if one != gone)),)
+def _not_together(step: ApplyTogether) -> Iterator[tuple[Step, ...]]:
+    yield tuple(map(Apply, step.pods))
+    for gone in step.pods if len(step.pods) > 2 else ():
+        yield (replace(step, pods=tuple(one for one in step.pods if one != gone)),)
 
 
 def _simpler_pods(pod: Pod) -> Iterator[Pod]:

@@ -52,8 +52,8 @@ def call_of(step: Step) -> str:
             return _call("kill", at=step)
         case steps.Apply(pod=pod):
             return _call("apply", pod)
-        case steps.ApplyTogether(pods=pods):
-            return _call("apply", *pods)
+        case steps.ApplyTogether(pods=pods, slow=slow):
+            return _call("apply", *pods, **({"slow": slow} if slow else {}))
         case steps.Delete(pod=name, force=force):
             return _call("delete", name, **({"force": True} if force else {}))
         case steps.Replace(gone=name, pod=pod):

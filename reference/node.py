@@ -299,10 +299,9 @@ class Node:
         match step:
             case Apply(pod=pod):
                 self._apply(pod)
-            case ApplyTogether(pods=pods):
-                self._running(step)
-                require_together(pods, self._config, self._release)
-                self._apply(*pods)
+            case ApplyTogether(pods=pods, slow=slow):
+                require_together(step, self._running(step), self._config, self._release)
+                self._apply(*pods, slow=slow)
             case Delete(pod=name):
                 self._delete(name)
             case Replace(gone=name, pod=pod):
@@ -596,7 +595,7 @@ class Node:
             }
         self._runtime.clear()
 
-    def _apply(self, *pods: Pod) -> None:
+    def _apply(self, *pods: Pod, slow: str = "") -> None:
         there = dict(self._manifests)
         for pod in pods:
             if pod.name in there:
@@ -614,13 +613,13 @@ class Node:
                 raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
             require_same_pod(self._known.get(pod.uid), pod)
             there[pod.name] = pod
-        self._take_up(*pods)
+        self._take_up(*pods, slow=slow)
         self._manifests |= there
         self._known |= {pod.uid: pod for pod in pods}
         if self._kubelet is not None:
             self._save()
 
-    def _take_up(self, *pods: Pod) -> None:
+    def _take_up(self, *pods: Pod, slow: str = "") -> None:
         if self._kubelet is None or self._hangs:
             return
         kubelet = self._kubelet.copy()
@@ -635,7 +634,7 @@ class Node:
         before = kubelet.copy() if kubelet.ending and self._crash is None else None
         pool = kubelet.cpu_manager.state.default
         try:
-            kubelet.take_up(decoded)
+            kubelet.take_up(decoded, slow=slow)
         except Killed as end:
             self._kubelet, self._runtime = kubelet, kubelet.runtime
             self._die(end)

@@ -28,6 +28,9 @@ from reference.view import CFS_PERIOD
 RECONCILE_PERIOD: Final = 100
 PRODUCTION_PERIOD: Final = 10_000
 
+#: The call of a runtime (CRI) that creates a container.
+CREATE: Final = "CreateContainer"
+
 #: The exit code of a container whose first process got SIGKILL, as runtimes report it.
 SIGKILLED: Final = 137
 
@@ -229,12 +232,18 @@ class Replace:
 @dataclass(frozen=True, slots=True)
 class ApplyTogether:
     """Apply several pods at once: a running kubelet hears of each, in this order, before the
-    containers of the first are there."""
+    containers of the first are there. ``slow``: the call by which the kubelet lets its runtime
+    create the first container (:data:`CREATE`) takes its time. The other pods are applied when that
+    call has come, and it ends when they run or are refused."""
 
     pods: tuple[Pod, ...]
+    slow: str = ""
 
     @property
     def sentence(self) -> str:
+        if self.slow:
+            first, *others = map(pod_text, self.pods)
+            return f"apply {first}, and {', '.join(others)} while the first {self.slow} still runs"
         return f"apply at once {', '.join(map(pod_text, self.pods))}"
 
 

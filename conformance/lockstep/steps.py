@@ -81,13 +81,21 @@ class Steps(Readings):
         """End the kubelet with SIGKILL: now, or ``at`` a later rename of its state file."""
         return self.take(at or steps.Stop(kill=True))
 
-    def apply(self, pod: Pod, *more: Pod, instead_of: str = "", stopping: bool = False) -> PodView:
+    def apply(
+        self,
+        pod: Pod,
+        *more: Pod,
+        instead_of: str = "",
+        stopping: bool = False,
+        slow: str = "",
+    ) -> PodView:
         """Apply a pod, together with ``more``; returns the pod's state. ``instead_of``: this pod is
         deleted just before. With ``stopping`` it still stops until the next step, which is
-        ``EndStopping``."""
+        ``EndStopping``. ``slow``: the call of the runtime that runs while ``more`` are applied, as
+        in ``ApplyTogether``."""
         replacing = steps.ReplaceStopping if stopping else steps.Replace
         step: Step = replacing(instead_of, pod) if instead_of else steps.Apply(pod)
-        view = self.take(steps.ApplyTogether((pod, *more)) if more else step)
+        view = self.take(steps.ApplyTogether((pod, *more), slow) if more else step)
         return view.pods.get(pod.name, PodView(Phase.PENDING))
 
     def delete(self, pod: str, *, force: bool = False, passing: bool = False) -> View:

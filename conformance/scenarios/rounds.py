@@ -9,8 +9,9 @@ from conformance.pods import best_effort, guaranteed
 from conformance.scenario import Needs, promised
 from conformance.scenarios.abilities import CALLS, ENDS
 from conformance.scenarios.containers import REFUSED_UPDATE
-from conformance.scenarios.sources import RESTARTS
-from reference.steps import FOR_EVER, Container, FailUpdates, Pod, RestartPolicy
+from conformance.scenarios.sources import RESTARTS, TASK_PAGE
+from reference import CPUSet
+from reference.steps import CREATE, FOR_EVER, Container, FailUpdates, Pod, RestartPolicy
 
 
 @promised(RESTARTS, area="containers", needs=Needs(free=4), capabilities=ENDS)
@@ -58,3 +59,16 @@ def refused_update_leaves_the_others_alone(node: LockstepNode) -> None:
     node.delete("a")
     node.await_reconcile()
     node.promise_on_pool("It has the CPUs that are free again", "shared", "c2")
+
+
+@promised(TASK_PAGE, area="containers", since="1.26", needs=Needs(free=3), capabilities=CALLS)
+def slow_creation_ends_on_the_pool(node: LockstepNode) -> None:
+    """A container whose creation takes long leaves the CPUs that became exclusive meanwhile.
+    The kubelet states the cpuset when it asks the runtime to create the container. A pod that is
+    admitted before the container starts gets CPUs of that cpuset. So the next reconcile round has
+    to send the smaller pool, though the container has only just started."""
+    node.boot()
+    node.apply(best_effort("shared"), guaranteed("a", 2), slow=CREATE)
+    node.await_reconcile()
+    shared = node.cpuset("shared") & node.taken("a")
+    node.promise_cpus("It has left them", "CPUs of shared/c and a/c", CPUSet(), shared)

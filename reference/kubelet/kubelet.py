@@ -165,6 +165,9 @@ class PodLifecycle:
         self._names_qos = not static_pods or has(release, Behaviour.REJECTED_PODS_HAVE_QOS)
         self._names_qos_at_end = has(release, Behaviour.ENDED_PODS_HAVE_QOS)
         self._running_on: dict[str, str] = {}
+        #: The CPUs of containers that the runtime creates slowly, by pod uid and name. It is empty
+        #: between two steps.
+        self._begun: Mapping[tuple[str, str], CPUSet] = {}
 
     def active_pods(self) -> list[Pod]:
         """The pods that were admitted, those that end and still count, and the one that is being
@@ -173,14 +176,19 @@ class PodLifecycle:
         counted = [one for one in ending if one.uid in self.counted]
         return [*self._admitted.values(), *counted, *self._being_admitted]
 
-    def take_up(self, pods: Iterable[Pod], *, running_on: Iterable[Pod] = ()) -> None:
+    def take_up(
+        self, pods: Iterable[Pod], *, running_on: Iterable[Pod] = (), slow: str = ""
+    ) -> None:
         """Admit the pods one after the other, start what is admitted, and settle. ``running_on``:
-        refused pods whose containers are not ended (see :meth:`Kubelet.may_run_on`)."""
+        refused pods whose containers are not ended (see :meth:`Kubelet.may_run_on`). ``slow``:
+        that of :class:`reference.steps.ApplyTogether`."""
         self._running_on |= {pod.name: pod.uid for pod in running_on}
         arrived, several, before = [], False, set(self._admitted)
         for number, pod in enumerate(pods):
-            several = number > 0
+            several = number > bool(slow)
             refusal = self._admit(pod)
+            if slow and number == 0:
+                self._begun = _begun(self._managers, pod, refusal)
             self._refused.pop(pod.name, None)
             if refusal:
                 self._refused[pod.name] = pod
@@ -202,6 +210,7 @@ class PodLifecycle:
         late = late or not before <= self._admitted.keys()  # and where pods were preempted
         for pod in arrived:
             self._run(pod, raced=late)
+        self._begun = {}
         self.settle()
         for pod in arrived:
             _note_rounds(self._managers, self.runtime, pod)
@@ -400,6 +409,7 @@ class PodLifecycle:
         if not self.runtime.of(pod.uid) and minor_of(self._release) >= _SIZES_SANDBOXES_SINCE:
             self.runtime.sandboxes[pod.uid] = self._managers.sandbox_quota(pod)
         cpus = self._managers.start_container(pod.uid, container.name)
+        cpus = self._begun.get((pod.uid, container.name), cpus)
         box = self.runtime.create(pod, container, cpus)
         box.cfs = self._managers.cfs(pod, container)
         box.recorded = box.recorded or minor_of(self._release) >= _RECORDS_RESOURCES_SINCE
@@ -413,6 +423,15 @@ class PodLifecycle:
         )
         # Init containers end at once here.
         box.running = container.kind is not Kind.INIT
+
+
+def _begun(managers: Managers, pod: Pod, refusal: Refusal | None) -> dict[tuple[str, str], CPUSet]:
+    """The CPUs with which the kubelet asks its runtime now to create the pod's first container,
+    which is started only later. Raises :class:`NotModelled` for a pod that is refused."""
+    if refusal:
+        raise NotModelled(f"a slow runtime and pod {pod.name}, which is refused")
+    first = min(pod.containers, key=lambda one: one.kind is Kind.APP)
+    return {(pod.uid, first.name): managers.affinity(pod.uid, first.name) or CPUSet()}
 
 
 def _note_rounds(managers: Managers, runtime: Runtime, pod: Pod) -> None:

@@ -7,7 +7,8 @@ What belongs here: what :class:`reference.node.Node` asks as it takes a step. Ea
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Set
+from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.state_mem import Crash
@@ -18,9 +19,21 @@ from reference.kubelet.outcomes import Branch
 from reference.kubelet.preemption import REASON
 from reference.kubelet.runtime import Runtime
 from reference.pods.qos import exclusive_cpus
-from reference.releases import AnyRelease, has
-from reference.steps import KillContainer, KubeletConfig, Pod, Step, Tamper, TamperQuota
+from reference.releases import AnyRelease, has, minor_of
+from reference.steps import (
+    CREATE,
+    ApplyTogether,
+    KillContainer,
+    KubeletConfig,
+    Pod,
+    Step,
+    Tamper,
+    TamperQuota,
+)
 from reference.view import Phase
+
+#: The oldest release whose kubelets were seen while the runtime took its time.
+_SLOW_CALLS_SEEN_SINCE: Final = 26
 
 
 def require_known_start(branches: Iterable[Branch], perhaps_ended: Set[str]) -> None:
@@ -95,13 +108,21 @@ def require_known_writes(kubelet: Kubelet, gone: str = "") -> None:
         raise NotModelled("which of several entries goes at which write")
 
 
-def require_together(pods: Sequence[Pod], config: KubeletConfig, release: AnyRelease) -> None:
-    """Raises :class:`NotModelled` where it is not known in which order the kubelet admits them, and
-    :class:`IllegalStep` for fewer than two."""
-    if len(pods) < 2:
-        raise IllegalStep(f"ApplyTogether: {len(pods)} pods")
+def require_together(
+    step: ApplyTogether, kubelet: Kubelet, config: KubeletConfig, release: AnyRelease
+) -> None:
+    """Raises :class:`NotModelled` where it is not known in which order the kubelet admits the pods,
+    or what a slow runtime changes, and :class:`IllegalStep` for fewer than two pods."""
+    if len(step.pods) < 2:
+        raise IllegalStep(f"ApplyTogether: {len(step.pods)} pods")
     if config.api_server or not has(release, Behaviour.KEYED_BY_POD):
         raise NotModelled(f"ApplyTogether by release {release}, or from an API server")
+    if not step.slow:
+        return
+    if step.slow != CREATE:
+        raise IllegalStep(f"ApplyTogether: a slow {step.slow}")
+    if minor_of(release) < _SLOW_CALLS_SEEN_SINCE or kubelet.ending:
+        raise NotModelled(f"ApplyTogether: a slow {step.slow} by release {release}")
 
 
 def require_known_preemption(

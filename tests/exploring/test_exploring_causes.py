@@ -32,7 +32,17 @@ from hunting.exploring.history import History
 from hunting.scope import Task
 from hunting.shrinking import simpler
 from reference import CPUSet
-from reference.steps import Apply, ApplyTogether, Delete, Kind, KubeletConfig, Start, Step, Stop
+from reference.steps import (
+    CREATE,
+    Apply,
+    ApplyTogether,
+    Delete,
+    Kind,
+    KubeletConfig,
+    Start,
+    Step,
+    Stop,
+)
 
 RELEASE: Final = "1.36"
 MACHINE: Final = "1s-1n-4c-smt2"
@@ -185,6 +195,8 @@ def test_pods_that_come_at_once_come_one_after_the_other_where_that_differs_too(
     found = list(simpler((Start(), ApplyTogether((a, b, c)))))
     assert found[0] == (Start(), Apply(a), Apply(b), Apply(c))
     assert (Start(), ApplyTogether((a, c))) in found
+    found = list(simpler((Start(), ApplyTogether((a, b, c), CREATE))))
+    assert (Start(), ApplyTogether((a, c), CREATE)) in found
     assert list(simpler((Start(), ApplyTogether((a, b))))) == [(Start(), Apply(a), Apply(b))]
 
 

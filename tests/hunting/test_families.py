@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from conformance.lockstep import LockstepNode
-from conformance.pods import exclusive, guaranteed, guaranteed_of
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.promises import histories
 from conformance.subject import SubjectUsageError
 from conformance.written import read, written
@@ -22,7 +22,9 @@ from hunting.source import call_of
 from hunting.walk import Ground, State, Tally, moves_from, search
 from reference import CPUSet
 from reference.steps import (
+    CREATE,
     Apply,
+    ApplyTogether,
     Device,
     KubeletConfig,
     Reboot,
@@ -109,6 +111,12 @@ def test_every_step_of_a_family_is_written_and_read_again(step: Step) -> None:
     assert isinstance(call, ast.Call)
     assert isinstance(call.func, ast.Attribute)
     assert hasattr(LockstepNode, call.func.attr)
+
+
+def test_a_slow_call_of_the_runtime_is_written_and_read_again() -> None:
+    step = ApplyTogether((best_effort("a"), best_effort("b")), CREATE)
+    assert read(written(step)) == step
+    assert call_of(step).endswith("slow='CreateContainer')")
 
 
 def test_on_another_machine_a_kubelet_may_refuse_to_go_on() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -140,6 +141,24 @@ def test_a_container_has_the_cpuset_it_was_created_with(ask: Ask, runtime: FakeR
     assert runtime.cpusets() == {"uid-p": {"c": CPUSet([2, 3])}}
     run(ask, pod="anywhere")
     assert runtime.cpusets()["uid-anywhere"] == {"c": None}
+
+
+def test_calls_wait_until_they_are_let_go(ask: Ask, runtime: FakeRuntime, bell: Bell) -> None:
+    """As many as were to, and each in a thread of its own."""
+    sandbox = run_pod(ask)
+    first, second, third = (create(ask, sandbox, name) for name in "abc")
+    runtime.held.hold("StartContainer", most=1)
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(start, ask, first)
+        assert bell.until(lambda: runtime.held.wait("StartContainer"), 10)
+        start(ask, second)
+        assert set(runtime.cpusets()["uid-p"]) == {"b"}
+        runtime.held.end("StartContainer")
+        waiting.result(10)
+    assert set(runtime.cpusets()["uid-p"]) == {"a", "b"}
+    assert not runtime.held.wait("StartContainer")
+    start(ask, third)
+    assert set(runtime.cpusets()["uid-p"]) == {"a", "b", "c"}
 
 
 def test_an_update_changes_what_it_names_and_nothing_else(ask: Ask, runtime: FakeRuntime) -> None:

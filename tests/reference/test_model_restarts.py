@@ -15,6 +15,7 @@ from conformance.pods import best_effort, burstable, exclusive, guaranteed, guar
 from reference import CPUSet, IllegalStep, Node, NotModelled
 from reference.cpumanager.metrics import ALIGNED_CONTAINERS, IN_ONE_CACHE, REQUESTS
 from reference.steps import (
+    CREATE,
     Apply,
     ApplyTogether,
     AskMetrics,
@@ -199,6 +200,32 @@ def test_pods_that_come_at_once_get_what_they_would_one_after_the_other() -> Non
     with pytest.raises(IllegalStep, match="pod a is in place"):
         together.do(ApplyTogether((guaranteed("c", 1), guaranteed("a", 1))))
     assert "c" not in together.view().pods
+
+
+def test_a_container_that_is_created_slowly_starts_on_the_pool_of_before() -> None:
+    """The round after that sends it the smaller one. Of a pod's containers the first is slow."""
+    both = Pod("shared", (Container("c1"), Container("c2")))
+    made, before = node(), node().view().shared_pool
+    view = do(made, ApplyTogether((both, guaranteed("a", 2)), CREATE))
+    assert {name: one.started_on for name, one in view.asked["shared"].items()} == {
+        "c1": before,
+        "c2": view.shared_pool,
+    }
+    assert view == node(Apply(both), Apply(guaranteed("a", 2))).view()
+    view = do(made, KillContainer("shared", "c1"))
+    assert view.asked["shared"]["c1"].started_on == view.shared_pool
+
+
+def test_where_a_slow_runtime_is_not_modelled() -> None:
+    pods = (best_effort("shared"), guaranteed("a", 2))
+    with pytest.raises(IllegalStep, match="a slow StopContainer"):
+        node(ApplyTogether(pods, "StopContainer"))
+    with pytest.raises(NotModelled, match="a slow CreateContainer by release"):
+        node(ApplyTogether(pods, CREATE), release="1.22")
+    with pytest.raises(NotModelled, match="pod large, which is refused"):
+        node(ApplyTogether((guaranteed("large", 100), *pods), CREATE))
+    refused = node(ApplyTogether((*pods, guaranteed("large", 100)), CREATE)).view()
+    assert refused.pods["large"].phase is Phase.REJECTED
 
 
 def test_updates_that_are_refused_for_ever_leave_every_container_as_it_was() -> None:

@@ -9,6 +9,7 @@ import pytest
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from reference import CPUSet
 from reference.steps import (
+    CREATE,
     Apply,
     ApplyTogether,
     AwaitReconcile,
@@ -87,6 +88,9 @@ ALIGNING = KubeletConfig(
         (Apply(guaranteed("a", 1, "500m")), "apply Guaranteed pod a (c1: 1 CPU; c2: 500m CPU)"),
         (ApplyTogether((guaranteed("a", 1), best_effort("b"))),
          "apply at once Guaranteed pod a (c: 1 CPU), BestEffort pod b (c: no cpu request)"),
+        (ApplyTogether((best_effort("a"), guaranteed("b", 1)), CREATE),
+         "apply BestEffort pod a (c: no cpu request), and Guaranteed pod b (c: 1 CPU) while the "
+         "first CreateContainer still runs"),
         (Apply(best_effort("a")), "apply BestEffort pod a (c: no cpu request)"),
         (Apply(burstable("a", request="1", limit="2")),
          "apply Burstable pod a (c: cpu request 1, limit 2)"),

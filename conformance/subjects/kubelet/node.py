@@ -51,6 +51,7 @@ from topologies import Machine
 POD_RESOURCES_SOCKET: Final = f"{STATE_DIR}/pod-resources/kubelet.sock"
 _NAMESPACE: Final = "default"
 _ENDED: Final = ("Failed", "Succeeded")
+_STOP: Final = "StopContainer"
 STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
 
 
@@ -185,18 +186,28 @@ class KubeletNode(SteppedNode):
                 if self._plugins.register(step) and self._api is not None:
                     offered = partial(_offers, self._api, resource, len(devices))
                     self._until(lambda: offered() or not self._is_up(), NODE_STATUS)
-            case steps.ApplyTogether(pods=pods):
+            case steps.ApplyTogether(pods=pods, slow=""):
                 for pod in pods:
                     self._apply(pod)
+            case steps.ApplyTogether(pods=(first, *others), slow=slow):
+                held, effect = self.runtime.held, self._patience.effect
+                held.hold(slow, most=1)
+                self._apply(first)
+                self._until(lambda: held.wait(slow) or not self._is_up(), effect)
+                for pod in others:
+                    self._apply(pod)
+                self._until(lambda: not self._is_up() or _are_done(self.view(), others), effect)
+                held.end(slow)
             case steps.ReplaceStopping(gone=name, pod=pod):
                 if not self._is_up():
                     raise SubjectLostError(f"pod {name} cannot stop: the kubelet does not run")
                 self._stopping = self._applied.get(name)
-                self.runtime.hold_stops()
-                self._delete(name, force=False, done=lambda _: self.runtime.is_stopping)
+                held = self.runtime.held
+                held.hold(_STOP)
+                self._delete(name, force=False, done=lambda _: held.wait(_STOP))
                 self._apply(pod)
             case steps.EndStopping():
-                self.runtime.end_stops()
+                self.runtime.held.end(_STOP)
                 self._until(lambda: self._is_gone(self._stopping), self._patience.effect)
             case steps.FailUpdates(times=times, container=container):
                 self.runtime.refuse_updates(times, container)
@@ -617,6 +628,11 @@ def _not_begun(
         if view.pods[name].phase is Phase.PENDING and pod.uid not in begun:
             return f"it has begun nothing for pod {name}"
     return ""
+
+
+def _are_done(view: View, pods: Iterable[Pod]) -> bool:
+    """Whether each of these pods runs, or is refused or has ended."""
+    return all(view.pods[pod.name].phase is not Phase.PENDING for pod in pods)
 
 
 def _uid(pod: Pod | None) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from google.protobuf.message import Message
 
@@ -19,14 +19,13 @@ from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.cri import cri_pb2 as pb
 from conformance.subjects.kubelet.cri.containers import Call, Container, Containers, PodSandbox
 from conformance.subjects.kubelet.cri.handlers import handlers, version
+from conformance.subjects.kubelet.cri.held import HeldCalls
 from conformance.subjects.kubelet.cri.service import serve
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpuset import CPUSet
 from reference.view import CFS, CFS_PERIOD, Asked
 
 _T = TypeVar("_T")
-#: The most seconds that a kubelet waits for a container to end.
-_LONGEST_STOP: Final = 150.0
 
 
 class FakeRuntime:
@@ -34,7 +33,7 @@ class FakeRuntime:
 
     ``state_file`` reads the CPU manager's state file, whose text is kept when a container starts.
     ``not_served_paths`` are the calls that are not served, ``called`` is whether a kubelet ever
-    called.
+    called. ``held``: the calls that take their time.
     """
 
     def __init__(
@@ -42,9 +41,7 @@ class FakeRuntime:
     ) -> None:
         self.not_served_paths: set[str] = set()
         self.called = False
-        self._stopping = 0
-        self._may_stop = threading.Event()
-        self._may_stop.set()
+        self.held = HeldCalls(bell.ring)
         self._bell = bell
         self._lock = threading.Lock()
         self._store = Containers(bell.ring, state_file)
@@ -54,7 +51,7 @@ class FakeRuntime:
 
     def close(self) -> None:
         """Stop serving. May be called twice."""
-        self._may_stop.set()
+        self.held.end()
         self._server.stop(None).wait()
 
     # --- what gRPC brings --------------------------------------------------------------------
@@ -66,20 +63,11 @@ class FakeRuntime:
         self.called = True
         if method == "Version":
             return version(api)
-        if method == "StopContainer":
-            self._await_stop()
+        self.held.pass_through(method)
         with self._lock:
             handler = self._handlers.get(method)
             answer = handler(request) if handler else None
         return pb.Empty() if answer is None else answer
-
-    def _await_stop(self) -> None:
-        with self._lock:
-            self._stopping += 1
-        self._bell.ring()
-        self._may_stop.wait(_LONGEST_STOP)
-        with self._lock:
-            self._stopping -= 1
 
     def not_served(self, path: str) -> None:
         """Note a call that is not served."""
@@ -149,19 +137,6 @@ class FakeRuntime:
         """Refuse the next updates of the resources of containers of this name, ``""``: of any."""
         with self._lock:
             self._store.refusals, self._store.refuses = times, container
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether a kubelet waits for a container to end."""
-        return self._stopping > 0
-
-    def hold_stops(self) -> None:
-        """Let containers that a kubelet stops end only after :meth:`end_stops`."""
-        self._may_stop.clear()
-
-    def end_stops(self) -> None:
-        """End the containers that a kubelet stops, from now on at once."""
-        self._may_stop.set()
 
     def set_cpuset(self, uid: str, name: str, cpus: CPUSet) -> bool:
         """Set a running container's cpuset behind the kubelet's back; ``False`` without one."""

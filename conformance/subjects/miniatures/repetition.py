@@ -187,6 +187,14 @@ class FreesWhatOthersStarted(CPUManager):
             self.remove_container(uid, container)
 
 
+class CountsStartsAsUpdates(CPUManager):
+    """Takes a shared container to have the pool of the moment in which it starts."""
+
+    def add_container(self, uid: str, container: str) -> None:
+        super().add_container(uid, container)
+        self._last_sent.setdefault((uid, container), self.state.default)
+
+
 class StartsAgainAnywhere(CPUManager):
     """Starts a container again without a cpuset, which the next reconcile round sends."""
 

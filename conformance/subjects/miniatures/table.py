@@ -625,4 +625,6 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "init/returning-pod-reuses-nothing-of-before"),
     "frees-what-others-started": Miniature(repetition.FreesWhatOthersStarted,
         "containers/killed-in-each-run-keeps-its-cpus"),
+    "counts-starts-as-updates": Miniature(repetition.CountsStartsAsUpdates,
+        "containers/slow-creation-ends-on-the-pool"),
 }  # fmt: skip
