@@ -90,7 +90,7 @@ def _behaviours(path: Path, tables: Sequence[Any]) -> dict[Behaviour, bool]:
         name = table["name"]
         require_known("behaviour", name, [each.title for each in Behaviour], where)
         if Behaviour.named(name) in found:
-            raise KnownFailuresError(f"{where}: {name} is there twice")
+            raise KnownFailuresError(f"{where}: {name} is listed twice")
         found[Behaviour.named(name)] = table.get("on", True)
     return found
 

@@ -140,7 +140,7 @@ def read(path: Path, ids: Collection[str]) -> list[KnownFailure]:
     found = loaded(path)
     tables = found.pop("known", [])
     if found or not isinstance(tables, list):
-        raise KnownFailuresError(f"{path}: it has nothing but tables [[known]]")
+        raise KnownFailuresError(f"{path}: only tables [[known]] are accepted")
     return [_entry(one, f"{path}: entry {number}", ids) for number, one in enumerate(tables, 1)]
 
 

@@ -106,5 +106,5 @@ def capabilities_of(record: NodeRecord) -> frozenset[Capability]:
     """Raises ``ValueError`` for one that this pinproof does not know."""
     known = Capability.__members__
     if unknown := sorted({*record.capabilities} - known.keys()):
-        raise ValueError(f"no capability: {unknown[0]}")
+        raise ValueError(f"unknown capability: {unknown[0]}")
     return frozenset(known[name] for name in record.capabilities)

@@ -98,9 +98,9 @@ def heard(lines: Iterable[str]) -> Detected:
             machine = _machine_info(found["said"])
     if topology is None or machine is None:
         missing = "CPU topology" if topology is None else "machine"
-        raise ValueError(f"its log says nothing of its {missing}")
+        raise ValueError(f"its log has no {missing}")
     if not isinstance(topology, dict):
-        raise ValueError("its CPU topology is not understood")
+        raise ValueError("its CPU topology cannot be read")
     return Detected(topology, machine)
 
 
@@ -108,7 +108,7 @@ def _machine_info(said: str) -> dict[str, Any]:
     counts = {name: re.search(rf"(?:^| ){name}:([0-9]{{1,9}}) ", said) for name in _COUNTS}
     start = said.find(" Topology:[")
     if start < 0 or not all(counts.values()):
-        raise ValueError("its machine is not understood")
+        raise ValueError("its machine cannot be read")
     topology, _ = _value(said, start + len(" Topology:"), 0)
     info: dict[str, Any] = {name: int(found[1]) for name, found in counts.items() if found}
     return {**info, "Topology": _kept(topology)}
@@ -117,7 +117,7 @@ def _machine_info(said: str) -> dict[str, Any]:
 def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
     """The value that Go printed at ``at``, and where it ends."""
     if depth > _MAX_DEPTH or at >= len(text):
-        raise ValueError("its machine is not understood")
+        raise ValueError("its machine cannot be read")
     if text[at] == "[":
         return _items(text, at + 1, depth)
     if text[at] == "{":
@@ -132,7 +132,7 @@ def _items(text: str, at: int, depth: int) -> tuple[list[Any], int]:
     while not text.startswith("]", at):
         item, end = _value(text, at, depth + 1)
         if end == at:
-            raise ValueError("its machine is not understood")
+            raise ValueError("its machine cannot be read")
         items.append(item)
         at = end + text.startswith(" ", end)
     return items, at + 1
@@ -143,7 +143,7 @@ def _fields(text: str, at: int, depth: int) -> tuple[dict[str, Any], int]:
     while not text.startswith("}", at):
         name = _NAME.match(text, at)
         if name is None:
-            raise ValueError("its machine is not understood")
+            raise ValueError("its machine cannot be read")
         fields[name[1]], end = _value(text, name.end(), depth + 1)
         at = end + text.startswith(" ", end)
     return fields, at + 1

@@ -264,10 +264,14 @@ def shard_of(text: str) -> tuple[int, int]:
 def main(given: Sequence[str] | None = None) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--release", default="1.36", help="a minor whose driver is built")
-    parser.add_argument("--cpus", type=int, default=8, help="on every machine of up to so many")
-    parser.add_argument("--packed", type=int, default=0, help="without options on those of so many")
+    parser.add_argument(
+        "--cpus", type=int, default=8, help="on every machine of at most this many CPUs"
+    )
+    parser.add_argument(
+        "--packed", type=int, default=0, help="without options on every machine of this many CPUs"
+    )
     parser.add_argument("--shard", type=shard_of, default=(1, 1), metavar="K/N")
-    parser.add_argument("--most", type=int, default=10, help="end after so many differences")
+    parser.add_argument("--most", type=int, default=10, help="end after this many differences")
     asked = parser.parse_args(given)
     shard, shards = asked.shard
     every = work(asked.release, asked.cpus, asked.packed)[shard - 1 :: shards]

@@ -257,7 +257,7 @@ def _cells(table: str, count: int) -> Iterator[list[str]]:
 def _required(scenario: str) -> Scenario:
     found = find(scenario)
     if found is None:
-        raise SystemExit(f"no scenario and no miniature {scenario}")
+        raise SystemExit(f"{scenario}: not a scenario, and not a miniature")
     return found
 
 

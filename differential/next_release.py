@@ -186,7 +186,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("-n", type=int, default=min(os.cpu_count() or 1, 4), metavar="N",
                         help="how many histories run at a time")  # fmt: skip
     parser.add_argument("--time", type=float, default=_SECONDS, metavar="SECONDS",
-                        help="begin no history after so many seconds")  # fmt: skip
+                        help="begin no history after this many seconds")  # fmt: skip
     return status_of(_COMMAND, partial(_run, parser.parse_args(arguments)))
 
 

@@ -106,7 +106,10 @@ def parse_target(target: str) -> tuple[str, str, Options]:
     given = dict(parse_qsl(query, keep_blank_values=True))
     unknown = sorted(given.keys() - set(_OPTIONS))
     if unknown:
-        raise SubjectUsageError(f"node:{target}: unknown option {unknown[0]!r}: {_OPTIONS}")
+        known = ", ".join(_OPTIONS)
+        raise SubjectUsageError(
+            f"node:{target}: unknown option {unknown[0]!r}: it is one of {known}"
+        )
     if not place:
         raise SubjectUsageError("node: needs an address (ssh://root@node7) or an inventory")
     image = Image(given["image"]) if given.get("image") else None

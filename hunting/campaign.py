@@ -152,7 +152,7 @@ class Campaign:
                 path.write_bytes(msgspec.json.encode(self.header) + b"\n")
         header, done, finds = read(path)
         if header != self.header:
-            raise SubjectUsageError(f"{path}: it was written by a campaign of other options")
+            raise SubjectUsageError(f"{path}: a campaign with other options wrote it")
         self._drop_cut_off_line(path)
         self.done = {one.task: one for one in done}
         for line in done:
@@ -282,7 +282,7 @@ def read(path: Path) -> tuple[Header, list[Done], list[Find]]:
         except msgspec.MsgspecError as error:
             raise SubjectUsageError(f"{path}, line {number}: {error}") from error
     if not records or not isinstance(records[0], Header):
-        raise SubjectUsageError(f"{path}: it does not begin as a campaign does")
+        raise SubjectUsageError(f"{path}: its first line is not the header of a campaign")
     header = records[0]
     if header.schema != SCHEMA:
         raise SubjectUsageError(f"{path}: it was written by another version of pinproof")

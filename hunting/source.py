@@ -86,7 +86,7 @@ def call_of(step: Step) -> str:
         return _call("ask", step)
     if isinstance(step, _OF_RUNTIME):
         return _call("to_runtime", step)
-    raise NotModelled(f"{type(step).__name__}: no step of an explored history")
+    raise NotModelled(f"{type(step).__name__}: explored histories do not have this step")
 
 
 def body_of(config: KubeletConfig, history: Sequence[Step]) -> str:

@@ -110,8 +110,8 @@ def installed_from() -> str:
         return f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
     if url.startswith("file:"):
         raise SubjectUsageError(
-            "this pinproof was installed from a folder, which a CI job has not: give --package "
-            "git+https://HOST/PATH@COMMIT, or ./FOLDER of a checkout in the fork"
+            "this pinproof was installed from a folder, which a CI job does not have: give "
+            "--package git+https://HOST/PATH@COMMIT, or ./FOLDER of a checkout in the fork"
         )
     return url
 

@@ -84,7 +84,7 @@ def collect_node(login: Login, output: Path, pods: str | None, *, force: bool) -
     if len(addresses) != 1:
         raise NodeUsageError(f"--node takes one node; {login.node} names {len(addresses)}")
     if not topologies.is_archive_name(output):
-        raise SubjectUsageError(f"{output}: it is to end in .tar.xz, .tar.gz or .tar")
+        raise SubjectUsageError(f"{output}: its name must end in .tar.xz, .tar.gz or .tar")
     if output.exists() and not force:
         raise SubjectUsageError(f"{output}: it is there already; --force replaces it")
     given = None if pods is None else _given(pods)

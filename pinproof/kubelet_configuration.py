@@ -82,7 +82,7 @@ def only_one(every: Sequence[Any], where: str) -> Mapping[str, Any]:
     kind = shape.get("kind")
     if kind != _KIND:
         said = "no kind" if kind is None else f"kind {one_line(str(kind), 60)}"
-        raise SubjectUsageError(f"{where}: {said}: it is to be a {_KIND}")
+        raise SubjectUsageError(f"{where}: {said}: it must be a {_KIND}")
     return shape
 
 
@@ -92,7 +92,7 @@ def _require_fields(shape: Mapping[str, Any], where: str) -> None:
     if unknown is not None:
         near = difflib.get_close_matches(unknown, FIELDS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise SubjectUsageError(f"{where}: {one_line(unknown, 60)}: no field of a {_KIND}{hint}")
+        raise SubjectUsageError(f"{where}: {one_line(unknown, 60)}: not a field of a {_KIND}{hint}")
 
 
 def _require_shapes(shape: Mapping[str, Any], where: str) -> None:

@@ -181,7 +181,7 @@ def clean() -> None:
 def _version(cgroup: str) -> int:
     versions = {"v1": 1, "v2": 2, "1": 1, "2": 2}
     if cgroup not in versions:
-        raise LabUsageError(f"cgroup is v1 or v2, not {cgroup!r}")
+        raise LabUsageError(f"--cgroup {cgroup!r}: it is v1 or v2")
     return versions[cgroup]
 
 

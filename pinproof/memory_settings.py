@@ -17,7 +17,7 @@ from reference.steps import KubeletConfig
 from topologies import Machine
 from topologies.errors import one_line
 
-NOT_ALONE: Final = "reservedMemory is to be of memory alone, once for each NUMA node"
+NOT_ALONE: Final = "reservedMemory must have one entry for each NUMA node, with memory only"
 _HELD: Final = (
     "which memory the pods of the state file have is not read: only CPUs decide the NUMA nodes here"
 )

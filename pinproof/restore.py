@@ -71,7 +71,8 @@ def _restored(
         outcome = _undone(address, force=force or bool(booted), accept=accept)
     except NodeBusy as error:
         raise NodeBusy(
-            f"{error}: after that the node restores itself; --force if that run is dead"
+            f"{error}: after that the node restores itself; --force restores it now, "
+            "if that run is dead"
         ) from error
     return f"{address.name}: {f'booted as {booted}; ' if booted else ''}{outcome}"
 

@@ -137,7 +137,9 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
             f"--max-risk is for a real node (node:ADDRESS), not for {asked.old}"
         )
     if asked.more or asked.report or asked.resume:
-        raise SubjectUsageError("FROM and TO are all; more releases, --report, --resume: --matrix")
+        raise SubjectUsageError(
+            "more releases than FROM and TO, --report and --resume need --matrix"
+        )
     name_of_machine = asked.machine or "2s-2n-16c-smt2"
     shown = topologies.machine(str(asked.node) if asked.node else name_of_machine)
     if asked.node:

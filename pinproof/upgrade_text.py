@@ -211,7 +211,7 @@ def _verdict(found: Rehearsed, plan: Plan) -> str:
         parts.append(_outcome(found, plan))
     elif found.broken:
         legs = [f"a promise by {leg}" for leg in found.broken_legs]
-        parts.append(f"Broken besides: {_and(legs)}.")
+        parts.append(f"Also broken: {_and(legs)}.")
     if found.unrehearsed:
         names = few(found.unrehearsed, 5)
         parts.append(f"Not rehearsed, as they did not run before: {names}.")

@@ -73,7 +73,7 @@ def table(found: Mapping[str, Any]) -> Table | Text:
     if found["unread"]:
         return Text(f"\nThe configuration that runs is not known: {found['unread']}")
     made = Table(box=None, padding=(0, 2, 0, 0), title_justify="left", title_style="bold")
-    made.title = f"\nThe configuration that runs, told by {found['told by']}"
+    made.title = f"\nThe configuration that runs, as {found['told by']} reports it"
     for head in ("setting", "written", "runs", ""):
         made.add_column(head, overflow="fold")
     for one in found["settings"]:

@@ -147,7 +147,7 @@ class Run:
     def caution(self) -> str:
         """One sentence on why this run is not whole; ``""`` where it is."""
         if self.cut_off:
-            return f"This run was cut off; what arrived before that is shown. {self.cut_off}."
+            return f"This run was cut off; the results up to there are shown. {self.cut_off}."
         if self.contradiction:
             return f"This result stream contradicts itself: {line(self.contradiction)}."
         return f"This is a part of a run: {self.part}." if self.part else ""

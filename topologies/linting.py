@@ -74,7 +74,7 @@ def _online_rules(facts: _Facts) -> Iterator[Finding]:
     """Online CPUs are present and possible, not offline, and have their files."""
     path = f"{CPU}/online"
     if not facts.online:
-        yield Finding(path, "missing, empty, or no CPU list", True)
+        yield Finding(path, "missing, empty, or not a CPU list", True)
     for name in ("present", "possible"):
         known = facts.cpus(f"{CPU}/{name}")
         if known is not None and facts.online & ~known:

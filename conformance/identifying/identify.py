@@ -40,7 +40,7 @@ _GIVEN_UP: Final = 3
 #: How many more histories are run for each behaviour that could explain a departure.
 _MORE: Final = 3
 #: Why a history that was watched twice is lost.
-UNSTEADY: Final = "it did what no release does twice, and not the same"
+UNSTEADY: Final = "it differed from every release twice, each time in another way"
 #: Seconds that a process may take for one history.
 _PATIENCE: Final = 90.0
 
@@ -83,7 +83,7 @@ def identify(
             asking.ask_witnesses(watched, identity)
     identity = asking.identity(watched)
     if not identity.histories:
-        reason = identity.lost[0] if identity.lost else "there was no time to ask it anything"
+        reason = identity.lost[0] if identity.lost else "no history ran in the given time"
         raise SubjectLostError(f"{name} could not be identified: {reason}")
     return identity
 

@@ -69,7 +69,7 @@ class Go:
         output, errors, status = self._run(arguments, folder)
         if status != 0:
             words = " ".join(arguments[:3])
-            last = (errors.strip() or output.strip()).splitlines()[-1:] or ["it says nothing"]
+            last = (errors.strip() or output.strip()).splitlines()[-1:] or ["no error text"]
             raise GoError(f"`go {words}` failed: {last[0][:300]}", evidence=errors[-_KEPT:])
         return output
 
@@ -87,7 +87,7 @@ class Go:
         _, _, status = self._run(["build", "-v", *arguments], folder, line)
         if status != 0:
             errors = "".join(kept)
-            last = errors.strip().splitlines()[-1:] or ["it says nothing"]
+            last = errors.strip().splitlines()[-1:] or ["no error text"]
             raise GoError(f"`go build` failed: {last[0][:300]}", evidence=errors[-_KEPT:])
 
     def describe(self, module: str) -> Mapping[str, Any]:
@@ -101,8 +101,10 @@ class Go:
         or its ``go.mod`` (``GoMod``) is. Raises :class:`GoError`."""
         answer = self._json(["mod", "download", "-json", module])
         if answer.get("Error") or wanted not in answer:
-            why = str(answer.get("Error", "go does not say why"))
-            raise GoError(f"{module.replace('@', ' ')} cannot be had: {why[:300]}", evidence=why)
+            why = str(answer.get("Error", "no error text"))
+            raise GoError(
+                f"{module.replace('@', ' ')} cannot be downloaded: {why[:300]}", evidence=why
+            )
         return Path(answer[wanted])
 
     def _json(self, words: Sequence[str]) -> Mapping[str, Any]:

@@ -270,4 +270,6 @@ def is_missing(module: Mapping[str, Any]) -> bool:
     if any(sign in said.lower() for sign in _ABSENT):
         return True
     last = said.strip().splitlines()[-1:] or ["no reason given"]
-    raise SubjectSetupError(f"{module['Path']} cannot be had: {last[0][:300]}", evidence=said)
+    raise SubjectSetupError(
+        f"{module['Path']} cannot be downloaded: {last[0][:300]}", evidence=said
+    )

@@ -134,7 +134,7 @@ class Comparison:
         self.waited = ""
         if short:
             self.waited = (
-                f" (waited {SHORT:g} s: whole waits ended like this {ENOUGH} times before)"
+                f" (waited {SHORT:g} s: {ENOUGH} full waits before ended with the same differences)"
             )
         elif time.monotonic() >= began + SHORT:
             self._waiting.note(name, self._owed(expected, seen))

@@ -64,7 +64,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--machine", action="append", help="a machine of the catalogue; the first is the kubelet's"
     )
-    parser.add_argument("--sample", type=int, help="take so many mutants at random")
+    parser.add_argument("--sample", type=int, help="take this many mutants at random")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--new-since", metavar="RELEASE", help="only in lines new since RELEASE")
     parser.add_argument("--only", action="append", default=[], help="ids, with * and ?")
@@ -83,7 +83,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--without", action="append", default=[], help="leave this scenario out, on both witnesses"
     )
     parser.add_argument("--group", type=int, default=12, help="mutants in a kubelet at once")
-    parser.add_argument("--cases", type=int, help="try each group on at most so many cases")
+    parser.add_argument("--cases", type=int, help="try each group on at most this many cases")
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="try mutants so long on each witness"
     )

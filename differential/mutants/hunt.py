@@ -105,7 +105,9 @@ class _Hunter:
         now = self._witness.judge(case, ())
         if now.verdict == Verdict.PASS.value:
             return said
-        return Said(Verdict.UNKNOWN.value, f"with no fault on it does not pass now: {now.reason}")
+        return Said(
+            Verdict.UNKNOWN.value, f"without a fault the case does not pass either: {now.reason}"
+        )
 
     def _note(self, case: CaseName, number: int, said: Said) -> None:
         status = CAUGHT if is_caught(said) else UNTOLD

@@ -190,7 +190,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _measured(chosen: Sequence[Slip], runs: Runs, at_once: int) -> ExitStatus:
     if not measure([one.name for one in chosen], runs, at_once, _tell_ran):
-        tell("slips: the command has to end with status 0 where none is on")
+        tell("slips: the command must end with status 0 when no slip is on")
         return ExitStatus.COULD_NOT_TELL
     rows = runs.rows()
     kinds = sorted({one.kind for one in chosen})

@@ -57,7 +57,7 @@ def alone(faults: Sequence[Fault], judges: Judges, tell: Callable[[Tried], None]
     unsound = dict(_unsound((each for each in tried if each.caught), judges))
     for at, each in enumerate(tried):
         if each.caught and each.case in unsound:
-            reason = f"with no fault on it does not pass now: {unsound[each.case]}"
+            reason = f"without a fault the case does not pass either: {unsound[each.case]}"
             tried[at] = Tried(each.fault, each.case, Verdict.UNKNOWN.value, reason)
             tell(tried[at])
     return tried

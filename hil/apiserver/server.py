@@ -235,7 +235,7 @@ def _settings(path: Path, context: str, secrets: str) -> Any:
     except ConfigException as error:
         raise _no_kubeconfig(path, str(error)) from error
     except yaml.YAMLError as error:
-        raise _no_kubeconfig(path, f"no YAML: {getattr(error, 'problem', error)}") from error
+        raise _no_kubeconfig(path, f"not YAML: {getattr(error, 'problem', error)}") from error
     except (ValueError, TypeError, AttributeError, KeyError, OSError, RecursionError) as error:
         reason = f"it is not the YAML of a kubeconfig ({type(error).__name__}: {error})"
         raise _no_kubeconfig(path, reason) from error

@@ -106,7 +106,7 @@ def _require_ours(server: Server, name: str, node: str) -> None:
         raise NodeUsageError(f"{server.url}: namespace {name} is there already, and not pinproof's")
     if labels.get(NODE) != label_of(node):
         other = one_line(str(labels.get(NODE)), limit=80)
-        raise NodeUsageError(f"{server.url}: namespace {name} is of a run on {other}")
+        raise NodeUsageError(f"{server.url}: namespace {name} belongs to a run on {other}")
 
 
 def label_of(node: str) -> str:

@@ -116,7 +116,7 @@ def document(text: str) -> dict[str, Any]:
         content = _json(text) or yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
         problem = getattr(error, "problem", None) or type(error).__name__
-        raise ValueError(f"no YAML: {problem}") from None
+        raise ValueError(f"not YAML: {problem}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):

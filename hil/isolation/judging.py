@@ -76,7 +76,8 @@ def interrupts(churn: Sequence[Held], promised: bool) -> Judged | None:
             what, claim, f"default_smp_affinity was {before} before and is {after} after", False
         )
     held = ", ".join(str(one.cpus) for one in churn if one.cpus)
-    return Judged(what, claim, f"none may come to {held} while held, and {before} after", True)
+    seen = f"no new interrupt may come to {held} while held; after that they may come to {before}"
+    return Judged(what, claim, seen, kept=True)
 
 
 def latency(measured: Iterable[Measured], wakeups: Wakeups | None, most: float) -> list[Judged]:

@@ -62,21 +62,21 @@ def kubelet(path: str | os.PathLike[str]) -> Kubelet:
     place = Path(path).expanduser().absolute()
     shown = one_line(str(place))
     if not place.exists():
-        raise LabUsageError(f"no kubelet: {shown}: there is no such file")
+        raise LabUsageError(f"{shown}: no such file")
     if not place.is_file():
-        raise LabUsageError(f"no kubelet: {shown} is not a file")
+        raise LabUsageError(f"{shown} is not a file")
     if not os.access(place, os.X_OK):
-        raise LabUsageError(f"no kubelet: {shown} is not executable: chmod +x")
+        raise LabUsageError(f"{shown} is not executable: chmod +x")
     try:
         with place.open("rb") as stream:
             if stream.read(4) != _ELF:
-                raise LabUsageError(f"no kubelet: {shown} is not a Linux program")
+                raise LabUsageError(f"{shown} is not a Linux program")
         version, text = version_of(place)
         digest = digest_of(place).removeprefix("sha256:")
     except OSError as error:
-        raise LabUsageError(f"no kubelet: {shown}: {error.strerror}") from error
+        raise LabUsageError(f"{shown}: {error.strerror}") from error
     except SubjectSetupError as error:
-        raise LabUsageError(f"no kubelet: {one_line(str(error))}") from error
+        raise LabUsageError(one_line(str(error))) from error
     if version.release < releases.OLDEST:
         raise LabUsageError(f"{shown}: {releases.OLDEST} is the oldest that the lab starts")
     return Kubelet(place, text, version.release, digest)

@@ -88,12 +88,13 @@ def machine(spec: str, *, memory: int | None = None, cgroup: int = 2) -> Machine
     try:
         wanted = layout(spec)
     except BadTarget as error:
-        raise LabUsageError(f"no machine: {one_line(str(error))}") from error
+        raise LabUsageError(f"not a lab machine: {one_line(str(error))}") from error
     if wanted.board is not X86:
-        raise LabUsageError(f"no machine: {wanted.text}: the lab boots only x86 machines")
+        raise LabUsageError(f"not a lab machine: {wanted.text}: the lab boots only x86 machines")
     if wanted.plug:
         raise LabUsageError(
-            f"no machine: {wanted.text}: the lab boots no machine with gaps between its CPU ids"
+            f"not a lab machine: {wanted.text}: the lab boots no machine with gaps between its "
+            "CPU ids"
         )
     if cgroup not in _CGROUP:
         raise LabUsageError(f"cgroup version 1 or 2, not {cgroup}")

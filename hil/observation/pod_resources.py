@@ -158,7 +158,8 @@ def _response(raw: bytes) -> tuple[bytes, dict[bytes, bytes]]:
         elif isinstance(event, StreamEnded):
             return bytes(body), headers
         elif isinstance(event, (StreamReset, ConnectionTerminated)):
-            raise _Unreadable(f"the kubelet hangs up: HTTP/2 error {event.error_code}")
+            what = "stream" if isinstance(event, StreamReset) else "connection"
+            raise _Unreadable(f"the kubelet closed the {what}: HTTP/2 error {event.error_code}")
     raise _Unreadable(f"the kubelet's answer is cut off after {len(raw)} bytes")
 
 

@@ -17,7 +17,7 @@ from hil.observation import Observation
 from hil.safety import Change, RemoveFile, SetOnline, WriteFile
 from reference import CPUSet
 
-BOOTED: Final = "the node was booted by another hand: it has a new boot id"
+BOOTED: Final = "the node was booted by another program: it has a new boot id"
 #: In the story of a failure on a real node.
 SAME: Final = "A cpuset that another program writes into a container's cgroup looks the same."
 
@@ -78,8 +78,8 @@ class Others:
             self._online = seen.online
         gone, come = self._online - seen.online, seen.online - self._online
         if gone:
-            return f"{_cpus(gone)} taken offline by another hand: {seen.online} are online"
-        return f"{_cpus(come)} brought online by another hand" if come else ""
+            return f"{_cpus(gone)} taken offline by another program: {seen.online} are online"
+        return f"{_cpus(come)} brought online by another program" if come else ""
 
     def _removed_state(self, seen: Observation) -> str:
         """Seen only while one process of the kubelet runs."""
@@ -89,7 +89,7 @@ class Others:
         if seen.state_file is not None or not runs or self._state_of != runs:
             return ""
         return (
-            "the state file was removed by another hand: the kubelet runs on as "
+            "the state file was removed by another program: the kubelet runs on as "
             f"process {seen.service.pid}, and a kubelet does not remove it"
         )
 
@@ -100,15 +100,17 @@ class Others:
         if before is None or before == now or not seen.files:
             return ""
         if now is None:
-            return f"the container runtime was stopped by another hand: {self._socket} is gone"
-        return f"the container runtime was restarted by another hand: {self._socket} is another one"
+            return f"the container runtime was stopped by another program: {self._socket} is gone"
+        return (
+            f"the container runtime was restarted by another program: {self._socket} is another one"
+        )
 
     def _configured(self, seen: Observation) -> str:
         for path, now in seen.files.items():
             if self._files.setdefault(path, now) != now:
-                return f"{path} was changed by another hand"
+                return f"{path} was changed by another program"
         gone = sorted(self._files.keys() - {*seen.files, self._socket}) if seen.files else []
-        return f"{gone[0]} was removed by another hand" if gone else ""
+        return f"{gone[0]} was removed by another program" if gone else ""
 
 
 def _cpus(cpus: CPUSet) -> str:

@@ -58,10 +58,10 @@ def another_hand(service: ServiceState, invocation: str) -> str:
     if service.active in ("inactive", "deactivating"):
         ended = _ended(service)
         seen = f"its unit is {service.active}{ended and f', {ended}'}"
-        return f"the kubelet was stopped by another hand: {seen}"
+        return f"the kubelet was stopped by another program: {seen}"
     if invocation and service.invocation != invocation and not service.restarts:
         return (
-            "the kubelet was restarted by another hand: its unit has a new invocation, and its "
+            "the kubelet was restarted by another program: its unit has a new invocation, and its "
             "service manager did not restart it"
         )
     return ""

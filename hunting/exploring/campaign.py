@@ -391,5 +391,5 @@ def _undecided(result: Result) -> Result:
     """The result of a second walk that did not differ like the first: ``unknown`` if it differs."""
     if result.verdict != _FAIL:
         return result
-    reason = f"it differed twice, and not alike: {result.reason}"
+    reason = f"the two walks differed in different ways: {result.reason}"
     return msgspec.structs.replace(result, verdict=_UNKNOWN, reason=reason, failure=None)

@@ -100,7 +100,7 @@ def take(node: LockstepNode, step: Step) -> None:
         case Reboot(machine=name):
             node.reboot(machine_of(name) if name else None)
         case Spin() | OfflineCPUs() | OnlineCPUs() | DaemonReload() | AwaitCrashLoop():
-            raise NotModelled(f"{type(step).__name__}: no step of an explored history")
+            raise NotModelled(f"{type(step).__name__}: explored histories do not have this step")
         case _:
             node.take(step)
 
@@ -136,5 +136,5 @@ def replayed(walk: Walk, subject: Subject, release: str) -> Result:
     if result.verdict != Verdict.PASS.value or taken == len(steps):
         return result
     # The first step of a story is the machine, which no history has.
-    end = f"it ended before step {taken + 2} ({steps[taken].sentence}): {oracles[-1].why}"
+    end = f"the walk ended before step {taken + 2} ({steps[taken].sentence}): {oracles[-1].why}"
     return msgspec.structs.replace(result, reason=end, steps=result.steps[: taken + 1])

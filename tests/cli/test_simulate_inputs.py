@@ -415,8 +415,8 @@ KIND = "kind: KubeletConfiguration\n"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kind: Pod", "kind Pod: it is to be a KubeletConfiguration"),
-        ("cpuManagerPolicy: static", "no kind: it is to be a KubeletConfiguration"),
+        ("kind: Pod", "kind Pod: it must be a KubeletConfiguration"),
+        ("cpuManagerPolicy: static", "no kind: it must be a KubeletConfiguration"),
         (f"{KIND}---\n{KIND}", "it must hold one KubeletConfiguration"),
         ("- 1", "it must hold one KubeletConfiguration"),
         ("", "it must hold one KubeletConfiguration"),
@@ -429,11 +429,11 @@ KIND = "kind: KubeletConfiguration\n"
         (f"{KIND}featureGates: {{1: true}}", "featureGates: not a mapping of names"),
         (
             f"{KIND}cpuManagerPolicyOption: {{a: b}}",
-            "cpuManagerPolicyOption: no field of a KubeletConfiguration; "
+            "cpuManagerPolicyOption: not a field of a KubeletConfiguration; "
             "did you mean cpuManagerPolicyOptions?",
         ),
         (f"{KIND}cpumanagerpolicy: static", "did you mean cpuManagerPolicy?"),
-        (f"{KIND}7: static", "7: no field of a KubeletConfiguration"),
+        (f"{KIND}7: static", "7: not a field of a KubeletConfiguration"),
         (f"{KIND}cpuManagerPolicy: [static]", "cpuManagerPolicy: not a string; put it in quotes"),
         ("a: [", "line 2, column 1: did not find expected node content"),
     ],

@@ -200,8 +200,8 @@ def test_another_configuration_has_its_own_memory_manager(write: Write, tmp_path
     (tmp_path / "new.yaml").write_text(json.dumps(changed))
     done = _upgraded(tmp_path, *words, status=2)
     assert (
-        done.stderr
-        == "pinproof: new.yaml: reservedMemory is to be of memory alone, once for each NUMA node\n"
+        done.stderr == "pinproof: new.yaml: reservedMemory must have one entry for each NUMA node, "
+        "with memory only\n"
     )
 
 
@@ -218,7 +218,7 @@ SMALLER: Final = {"machine": "1s-1n-4c-smt2", "settings": {**SETTINGS, "reserved
         ({"settings": {"cpuManagerPolicy": "none"}}, 'configured policy "none" differs'),
         ({"settings": {**SETTINGS, "reservedSystemCPUs": "2"}}, 'not all reserved cpus: "2"'),
         ({"settings": {"cpuManagerPolicy": 7}}, "cpuManagerPolicy: not a string"),
-        ({"settings": {"kind": "Pod"}}, "kind Pod: it is to be a KubeletConfiguration"),
+        ({"settings": {"kind": "Pod"}}, "kind Pod: it must be a KubeletConfiguration"),
         ({"state": TORN}, "unexpected end of JSON input"),
         ({"state": _state({**HELD, "uid-9": {"c": "7"}}, default_cpuset=CPUSet.parse(
             "0-1,4,6,8-9,12,14-15"))}, "no manifest in the archive: uid-9"),

@@ -112,7 +112,7 @@ def test_a_file_is_found_beside_the_forks_own(tmp_path: Path) -> None:
         (BEHAVIOUR.partition("reason")[0], "behaviour 1: reason is missing"),
         (BEHAVIOUR.replace("pods-on", "pod-on"), "unknown behaviour .*; did you mean"),
         (f'{BEHAVIOUR}on = "yes"', "behaviour 1: on is true or false"),
-        (BEHAVIOUR * 2, "behaviour 2: platform-pods-on-reserved is there twice"),
+        (BEHAVIOUR * 2, "behaviour 2: platform-pods-on-reserved is listed twice"),
         (DIFFERENCE.replace("qos/whole", "qos/hole"), "1: unknown scenario 'qos/hole'; did"),
         (DIFFERENCE.replace('["qos/whole", ', "[7, "), "1: scenarios is a list of texts"),
         (f"{DIFFERENCE}machines = []", "difference 1: machines is a list of texts"),

@@ -48,9 +48,9 @@ _ENTRY: Final = '[[known]]\nscenario = "qos/whole"\nreason = "r"\nexpires = 2027
     [
         ("nonsense", "not TOML"),
         ("[" * 5000, "not TOML"),
-        ("known = 7", "nothing but tables"),
+        ("known = 7", "only tables"),
         ("known = [7]", "entry 1: not a table"),
-        ("other = 7", "nothing but tables"),
+        ("other = 7", "only tables"),
         (_ENTRY.replace("whole", "hole"), "unknown scenario 'qos/hole'; did you mean qos/whole?"),
         (_ENTRY + "why = 1", "entry 1: unknown field 'why'"),
         (_ENTRY + _ENTRY.replace("2027-01-31", '"soon"'), "entry 2: expires is a date like 2027"),

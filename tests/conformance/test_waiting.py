@@ -106,7 +106,9 @@ def test_a_broken_kubelet_is_waited_for_less_after_a_few_scenarios(subject: Take
         assert "waited" not in result.reason
     result, took = _judged(subject, _applies)
     assert (result.verdict, took) == ("fail", 5.0)
-    assert result.reason.endswith("(waited 5 s: whole waits ended like this 3 times before)")
+    assert result.reason.endswith(
+        "(waited 5 s: 3 full waits before ended with the same differences)"
+    )
     assert "waited 5 s" in result.explanation
     subject.takes = True
     assert _judged(subject, _applies)[0].verdict == "pass"

@@ -215,7 +215,7 @@ def test_a_replay_that_ends_early_says_so(tmp_path: Path, why: str, step: Step) 
     done = here("explore", "reference", "--replay", str(path), status=0)
     first, second = done.stdout.splitlines()
     assert first == "pass: 3 steps as the model of 1.36 has them"
-    assert second.startswith(f"it ended before step 4 ({step.sentence}): {why}")
+    assert second.startswith(f"the walk ended before step 4 ({step.sentence}): {why}")
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ def test_a_namespace_of_somebody_else(cluster: Cluster, server: Server) -> None:
     assert message.endswith("namespace theirs is there already, and not pinproof's")
     with ClusterPods.on(server, "node8", namespace="mine", patience=1.0):
         message = refusal(lambda: ClusterPods.on(server, "node7", namespace="mine"), NodeUsageError)
-        assert message.endswith("namespace mine is of a run on node8")
+        assert message.endswith("namespace mine belongs to a run on node8")
     with ClusterPods.on(server, "node8", namespace="mine", patience=5.0) as again:
         assert again.namespace == "mine"
     assert {"theirs", "default", "kube-system"} <= namespaces(cluster)

@@ -267,7 +267,7 @@ clusters: [{{name: c, cluster: {{{}}}}}]"""
     [
         ("", "empty"),
         ("- 1", ""),
-        ("a: [", "no YAML: "),
+        ("a: [", "not YAML: "),
         ("a: 1", "current-context"),
         ("current-context: x\ncontexts: []", "Expected object with name x in"),
         ("current-context: x\ncontexts: 7", ""),

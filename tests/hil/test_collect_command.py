@@ -226,7 +226,7 @@ def test_what_cannot_be_rehearsed_is_counted(says: Says, fake: FakeNode) -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["-o", "node7.zip"], "node7.zip: it is to end in .tar.xz, .tar.gz or .tar"),
+        (["-o", "node7.zip"], "node7.zip: its name must end in .tar.xz, .tar.gz or .tar"),
         (["-o", "there.tar.xz"], "there.tar.xz: it is there already; --force replaces it"),
         (["-o", "a.tar.xz", "--pods", "absent"], "absent: No such file or directory"),
     ],

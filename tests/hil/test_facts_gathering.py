@@ -179,7 +179,7 @@ def test_oddities_are_told_and_do_not_stop(fake: FakeNode) -> None:
     fake.file(CONFIG_PATH, "a: [unclosed\n\x1b[2J")
     fake.file("/var/lib/kubelet/cpu_manager_state", "\xff not JSON")
     oddities = "\n".join(fake.facts().oddities)
-    assert f"{CONFIG_PATH}: no YAML" in oddities
+    assert f"{CONFIG_PATH}: not YAML" in oddities
     assert "cpu_manager_state: no state file that can be read" in oddities
     assert "\x1b" not in oddities
 

@@ -39,12 +39,12 @@ def _refused(says: Says, *words: str, status: ExitStatus = ExitStatus.USAGE) -> 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nonsense", "--kubelet", TRUE], "no machine: .*"),
+        (["nonsense", "--kubelet", TRUE], "not a lab machine: .*"),
         (
             [SPEC, "--kubelet", "/nonexistent/kubelet"],
-            "no kubelet: /nonexistent/kubelet: there is no such file",
+            "/nonexistent/kubelet: no such file",
         ),
-        ([SPEC, "--kubelet", TRUE, "--cgroup", "v3"], "cgroup is v1 or v2, not 'v3'"),
+        ([SPEC, "--kubelet", TRUE, "--cgroup", "v3"], "--cgroup 'v3': it is v1 or v2"),
     ],
     ids=["machine", "kubelet", "cgroup"],
 )

@@ -137,7 +137,7 @@ def test_a_kubelet_that_another_hand_stops_is_no_verdict(
 ) -> None:
     status, said, seconds = meddled(inventory, address, "systemctl stop kubelet")
     assert status == 3, said
-    assert "the kubelet was stopped by another hand" in said
+    assert "the kubelet was stopped by another program" in said
     assert "the promise is broken" not in said
     assert undone(address, before, within=60).differences == ()
     assert seconds < 240

@@ -27,17 +27,17 @@ def _later(seconds: int, script: str) -> str:
 DEEDS: Final = {
     "the state file is removed": (
         "rm /var/lib/kubelet/cpu_manager_state",
-        "the state file was removed by another hand: the kubelet runs on as process",
+        "the state file was removed by another program: the kubelet runs on as process",
     ),
     "a CPU is taken offline": (
         "echo 0 >/sys/devices/system/cpu/cpu3/online\n"
         + _later(10, "echo 1 >/sys/devices/system/cpu/cpu3/online"),
-        "CPU 3 was taken offline by another hand: 0-2 are online",
+        "CPU 3 was taken offline by another program: 0-2 are online",
     ),
     "the configuration is changed": (
         "cp -p /var/lib/kubelet/config.yaml /run/kept; echo >>/var/lib/kubelet/config.yaml\n"
         + _later(10, "cp -p /run/kept /var/lib/kubelet/config.yaml && rm /run/kept"),
-        "/var/lib/kubelet/config.yaml was changed by another hand",
+        "/var/lib/kubelet/config.yaml was changed by another program",
     ),
     # A look in between finds the socket gone.
     "containerd is restarted": ("systemctl restart containerd", "the container runtime was"),
@@ -55,7 +55,7 @@ DEEDS: Final = {
         "the kubelet was",
     ),
     # A look on the way down finds the runtime stopped, or is cut off and made again.
-    "the node is booted": (_later(1, "systemctl reboot"), "by another hand"),
+    "the node is booted": (_later(1, "systemctl reboot"), "by another program"),
     "the SSH session is killed": (_later(1, 'pkill -KILL -f "[s]shd: root"'), "the connection"),
 }
 #: By what happens: what somebody does that no promise depends on.

@@ -25,7 +25,7 @@ def test_a_real_one_says_its_release(kubelet_path: str) -> None:
 @pytest.mark.parametrize(
     ("content", "mode", "said"),
     [
-        (None, 0, "there is no such file"),
+        (None, 0, ": no such file"),
         (b"\x7fELF", 0o644, "not executable: chmod"),
         # It would be asked for its version here, and run elsewhere.
         (b"#!/bin/sh\necho Kubernetes v1.36.4\n", 0o755, "is not a Linux program"),

@@ -70,19 +70,19 @@ def killed(signal: int) -> dict[str, object]:
     [
         (
             {"active": "inactive", "sub": "dead", **exited(0)},
-            "stopped by another hand: its unit is inactive, it exited with status 0",
+            "stopped by another program: its unit is inactive, it exited with status 0",
         ),
         (
             {"active": "deactivating", "sub": "stop-sigterm"},
-            "stopped by another hand: its unit is deactivating",
+            "stopped by another program: its unit is deactivating",
         ),
         (
             {"active": "inactive", **killed(15)},
-            "stopped by another hand: its unit is inactive, it was killed by SIGTERM",
+            "stopped by another program: its unit is inactive, it was killed by SIGTERM",
         ),
         (
             {"invocation": "of somebody else"},
-            "restarted by another hand: its unit has a new invocation, and its service manager "
+            "restarted by another program: its unit has a new invocation, and its service manager "
             "did not restart it",
         ),
     ],
@@ -148,8 +148,8 @@ def test_a_node_says_what_it_is_waited_for() -> None:
     ("answers", "said"),
     [
         (["old\nrunning\n"], "the connection broke"),
-        (["old\nstopping\n", "", "new\nstarting\n"], "the node was booted by another hand"),
-        (["new\nrunning\n"], "the node was booted by another hand"),
+        (["old\nstopping\n", "", "new\nstarting\n"], "the node was booted by another program"),
+        (["new\nrunning\n"], "the node was booted by another program"),
         ([""] * 99, "the connection broke"),
     ],
     ids=["as it was", "down, off and up", "up again", "gone"],
@@ -253,16 +253,19 @@ def others() -> Others:
     [
         (
             STATE_GONE,
-            "the state file was removed by another hand: the kubelet runs on as process 812, and a "
-            "kubelet does not remove it",
+            "the state file was removed by another program: the kubelet runs on as process 812, "
+            "and a kubelet does not remove it",
         ),
-        (OFFLINE, "CPU 3 was taken offline by another hand: 0-2 are online"),
-        (replace(UP, online=CPUSet.parse("0-5")), "CPUs 4-5 were brought online by another hand"),
-        (BOOTED, "the node was booted by another hand: it has a new boot id"),
-        (RUNTIME_RESTARTED, f"{RUNTIME} restarted by another hand: {SOCKET} is another one"),
-        (RUNTIME_STOPPED, f"{RUNTIME} stopped by another hand: {SOCKET} is gone"),
-        (CONFIG_CHANGED, f"{CONFIG} was changed by another hand"),
-        (CONFIG_GONE, f"{CONFIG} was removed by another hand"),
+        (OFFLINE, "CPU 3 was taken offline by another program: 0-2 are online"),
+        (
+            replace(UP, online=CPUSet.parse("0-5")),
+            "CPUs 4-5 were brought online by another program",
+        ),
+        (BOOTED, "the node was booted by another program: it has a new boot id"),
+        (RUNTIME_RESTARTED, f"{RUNTIME} restarted by another program: {SOCKET} is another one"),
+        (RUNTIME_STOPPED, f"{RUNTIME} stopped by another program: {SOCKET} is gone"),
+        (CONFIG_CHANGED, f"{CONFIG} was changed by another program"),
+        (CONFIG_GONE, f"{CONFIG} was removed by another program"),
     ],
 )
 def test_a_deed_of_another_hand_is_named(seen: Observation, said: str) -> None:

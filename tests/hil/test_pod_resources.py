@@ -362,9 +362,11 @@ def test_who_hangs_up_is_told() -> None:
     server.receive_data(request())
     before = server.data_to_send()
     server.reset_stream(1, 7)
-    assert "hangs up" in read_pod_resources(encoded(before + server.data_to_send())).why
+    why = read_pod_resources(encoded(before + server.data_to_send())).why
+    assert "closed the stream: HTTP/2 error 7" in why
     server.close_connection(11)
-    assert "hangs up" in read_pod_resources(encoded(before + server.data_to_send())).why
+    why = read_pod_resources(encoded(before + server.data_to_send())).why
+    assert "closed the connection: HTTP/2 error 11" in why
 
 
 def test_two_pods_of_one_name_hide_nothing() -> None:

@@ -84,7 +84,7 @@ def test_what_is_not_restored_is_status_5(inventory: str, fake: FakeNode, says: 
     own.write_text("changed by somebody")
     status, _, err = says("restore", inventory)
     assert status == 3
-    assert "s more: after that the node restores itself; --force if that run is dead" in err
+    assert "s more: after that the node restores itself; --force restores it now, if that" in err
     status, _, err = says("restore", inventory, "--force")
     assert status == 5
     assert "/etc/kubernetes/manifests/own.yaml: was sha256:" in err

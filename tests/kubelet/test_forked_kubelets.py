@@ -361,14 +361,14 @@ def _product(world: World, text: str, module: str = "", target: str = "") -> obj
         (lambda world: Patched.at(world.home / "none", "1.30.2"), "none: no such folder"),
         (lambda world: Patched.at(world.home, "1.30.2"), "no .*patch, and no file `series`"),
         (lambda world: _series(world, "two.patch\n"), r"two\.patch: No such file"),
-        (lambda world: _series(world, "one.patch -R\n"), "'one.patch -R' is no `NAME`"),
+        (lambda world: _series(world, "one.patch -R\n"), "'one.patch -R': it is `NAME`"),
         (lambda world: Module.of_fork(FORK, ""), "it is PATH@VERSION"),
         (lambda world: Module.of_fork(f"{FORK}@v1.30.2", ""), "the module proxy has no"),
         (lambda world: Module.of_fork(f"{FORK}@v0.0.0-1", ""), "RELEASE is missing"),
         (lambda world: Module.of_product(world.home / "go.mod", "", ""), "no such file"),
-        (lambda world: _product(world, "what is this\n"), "no go.mod: .*unknown directive"),
+        (lambda world: _product(world, "what is this\n"), "not a go.mod: .*unknown directive"),
         (lambda world: _product(world, ""), "RELEASE is missing"),
-        (lambda world: _product(world, "", target="1.30.2"), "replaces nothing"),
+        (lambda world: _product(world, "", target="1.30.2"), "has no replace line"),
         (lambda world: _product(world, "", FORK, "1.30.2"), "with --go-mod it is k8s"),
         (
             lambda world: _product(world, "replace k8s.io/kubernetes => ./no\n", target="1.30.2"),
@@ -399,6 +399,6 @@ def test_a_module_that_is_not_there_whole_is_one_line(world: World) -> None:
     world.publish(FORK, "v1.30.2-own1", FORKED)
     (world.proxy / FORK / "@v" / "v1.30.2-own1.mod").unlink()
     with pytest.raises(
-        (SubjectSetupError, SubjectUsageError), match=r"own1.* cannot be had|has no"
+        (SubjectSetupError, SubjectUsageError), match=r"own1.* cannot be downloaded|has no"
     ):
         Module.of_fork(f"{FORK}@v1.30.2-own1", "")

@@ -237,7 +237,7 @@ NO_HOST = "Get: dial tcp: lookup proxy: no such host"
 @pytest.mark.parametrize(
     ("knows", "said"),
     [
-        ({"had": [], "says": NO_HOST}, f"cannot be had: {NO_HOST}"),
+        ({"had": [], "says": NO_HOST}, f"cannot be downloaded: {NO_HOST}"),
         ({"offline": True}, r"`go mod tidy` failed: .*i/o timeout"),
         ({"broken": True}, r"main\.go:3: it does not compile"),
     ],

@@ -123,7 +123,7 @@ def test_a_witness_that_wavers_is_asked_again_with_nothing_on() -> None:
 
     unsure = hunt(7, passed(7), Busy({}))
     assert unsure.status == UNTOLD
-    assert "with no fault on it does not pass now: nothing came" in unsure.reason
+    assert "without a fault the case does not pass either: nothing came" in unsure.reason
 
 
 def test_what_time_did_not_allow_stays_open() -> None:

@@ -174,7 +174,7 @@ def test_a_captured_node_goes_on_as_it_was(ask: Ask, node7: Path) -> None:
         ((), {"machine": "nothing"}, "there is no machine 'nothing': "),
         ((), {"release": "2.0"}, "not a Kubernetes release (such as 1.36 or 1.36.3): '2.0'"),
         ((), {"release": "1.8"}, "release 1.8 has no state file and logs no CPUs; "),
-        ((), {"config": "kind: Pod"}, "KubeletConfiguration: kind Pod: it is to be a Kubelet"),
+        ((), {"config": "kind: Pod"}, "KubeletConfiguration: kind Pod: it must be a Kubelet"),
         ((), {"config": "a: [\n"}, "KubeletConfiguration: line 2, column 1: "),
         ((), {"ran": "kind: [1]"}, "pods that ran before: document 1: not a Kubernetes object"),
         ((("apply", "kind: Pod"),), {}, "manifest: document 1: metadata: missing"),

@@ -119,7 +119,7 @@ def test_one_text_that_breaks_several_promises_is_one_cause() -> None:
 
 def test_what_was_not_waited_for_in_full_is_the_same_cause() -> None:
     rule = "Reserved CPUs stay in the shared pool"
-    waited = " (waited 2 s: whole waits ended like this 3 times before)"
+    waited = " (waited 2 s: 3 full waits before ended with the same differences)"
     found = causes(broken(text) for text in (rule, rule + waited))
     assert only(found).headline == f"Broken promise: {rule}"
 

@@ -249,7 +249,7 @@ def test_a_row_of_many_machines_is_a_sign_for_each() -> None:
 def test_a_cut_off_run_and_an_empty_one_say_so() -> None:
     run = fakes.run(fakes.result(), footer=None, cut_off="r.jsonl: cut off")
     text = parsed(run).text
-    assert "This run was cut off; what arrived before that is shown. r.jsonl: cut off." in text
+    assert "This run was cut off; the results up to there are shown. r.jsonl: cut off." in text
     assert "1 results, cut off" in text
     assert "Nothing ran." in parsed(fakes.run()).text
 

@@ -160,7 +160,7 @@ def test_what_is_missing_is_said_with_how_to_get_it(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(programs, "exit 1")
-    with pytest.raises(BadTarget, match="no kernel: /nonexistent/bzImage"):
+    with pytest.raises(BadTarget, match="kernel /nonexistent/bzImage: no such file"):
         capture_qemu(SPEC, kernel="/nonexistent/bzImage")
     with pytest.raises(BadTarget, match="accel is auto, kvm or tcg, not 'xen'"):
         capture_qemu(SPEC, accel="xen")

@@ -15,7 +15,7 @@ L3 = f"{CPU}/cpu0/cache/index3"
 @pytest.mark.parametrize(
     ("path", "text", "finding"),
     [
-        (f"{CPU}/online", "", "cpu/online: missing, empty, or no CPU list"),
+        (f"{CPU}/online", "", "cpu/online: missing, empty, or not a CPU list"),
         (f"{CPU}/online", "0-8\n", "cpu/online: 8 not present"),
         (f"{CPU}/online", "0-8\n", "cpu/online: 8 not possible"),
         (f"{CPU}/offline", "3,7\n", "cpu/online: 3 also offline"),

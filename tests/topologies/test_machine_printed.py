@@ -128,7 +128,7 @@ def test_what_the_output_lacks_is_said(tmp_path: Path) -> None:
         ("# CPU,Core\n", "no CPU is online"),
         ("CPU NODE SOCKET CORE\n  0    0", "cut off: '0 0' has 2 columns, not 4"),
         ("CPU NODE\n  0 0\n", "nothing says which core and socket CPU 0 has"),
-        ("Architecture: x86_64\nCPU(s): 8\n", "`lscpu` tells no CPU from another"),
+        ("Architecture: x86_64\nCPU(s): 8\n", "`lscpu` does not list single CPUs"),
         ('{"lscpu": [{"field": "CPU(s):", "data": "8"}]}', "give it what `lscpu -J -e` prints"),
         ('{"cpus": 7}', "give it what `lscpu -J -e` prints"),
         (json.dumps({"cpus": CPUS})[:-30], "cut off: "),
@@ -136,7 +136,7 @@ def test_what_the_output_lacks_is_said(tmp_path: Path) -> None:
         (XML[:-40], "unclosed token"),
         (XML.replace("0x00000003", "0xno"), "which is not a set as hwloc"),
         (XML.replace("<topology>", "<topology><other/>").replace("topology>", "svg>"), "lstopo"),
-        ('<?xml version="1.0"?><topology/>', "no machine is in it"),
+        ('<?xml version="1.0"?><topology/>', "it holds no machine object"),
         ('<?xml version="1.0"?><!DOCTYPE t [<!ENTITY a "b">]><topology/>', "declares entities"),
     ],
 )

@@ -100,7 +100,7 @@ def capture_qemu(
     if kernel is not None:
         boot_files = replace(boot_files, kernel=Path(kernel))
         if not boot_files.kernel.is_file():
-            raise BadTarget(where, f"no kernel: {boot_files.kernel}")
+            raise BadTarget(where, f"kernel {boot_files.kernel}: no such file")
     ways = _ways(accel, wanted)
     usual = (120 if board is X86 else 300) + 3.0 * wanted.cpus
     until = time.monotonic() + (deadline or usual)

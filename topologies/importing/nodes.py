@@ -37,7 +37,7 @@ def complete_nodes(draft: Draft) -> None:
         if f"{NODE}/node{node}/meminfo" not in draft.entries:
             draft.note(NoteKind.LACKING, f"{NODE}/node{node}/meminfo", "its memory counts as none")
         if f"{NODE}/node{node}/distance" not in draft.entries:
-            draft.note(NoteKind.LACKING, f"{NODE}/node{node}/distance", "nothing tells distances")
+            draft.note(NoteKind.LACKING, f"{NODE}/node{node}/distance", "no file has the distances")
     _complete_lists(draft, nodes)
 
 

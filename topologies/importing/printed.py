@@ -32,7 +32,7 @@ _DASH: Final = re.compile(r'(":\s*)-(?=\s*[,}])')
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _YES: Final = (True, "yes", "Y", "true", "1")
 _HEADS: Final = re.compile(r"CPU(?: +[A-Z0-9a-z:()%-]+)+ *(?:\n|$)")
-_NO_TOPOLOGY: Final = "`{}` tells no CPU from another: give it what `lscpu -J -e` prints"
+_NO_TOPOLOGY: Final = "`{}` does not list single CPUs: give the output of `lscpu -J -e`"
 _LSCPU: Final = (
     Note(NoteKind.COMPLETED, "cpu/cpu*/topology", "lscpu numbers cores and sockets by itself"),
     Note(NoteKind.COMPLETED, "cpu/cpu*/cache/index3/size", "lscpu prints none in its table"),
@@ -194,7 +194,7 @@ def _by_cpu(objects: _Objects) -> dict[int, int]:
 def _mask(one: ElementTree.Element | None, name: str) -> int:
     """A set as hwloc writes it: ``0x0000ffff,0xffffffff``, words of 32 bits, the highest first."""
     if one is None:
-        raise ValueError("no machine is in it")
+        raise ValueError("it holds no machine object")
     mask = 0
     for word in one.get(name, "0x0").split(","):
         if not re.fullmatch(r"0x[0-9a-f]{1,8}|", word) or mask >= 1 << 8192:

@@ -108,7 +108,7 @@ class Module:
                 new = quoted(folder)
             replaces[old] = new
         if not replaces:
-            raise SubjectUsageError(f"{path} replaces nothing: it names no fork")
+            raise SubjectUsageError(f"{path} has no replace line, so it names no fork")
         theirs = _kubernetes_of(go, replaces, version)
         names = {old.partition(" ")[0] for old in replaces}
         replaces |= {
@@ -157,7 +157,7 @@ def _parsed(go: Go, path: Path) -> Mapping[str, Any]:
         answer = json.loads(go.run(["mod", "edit", "-json", str(path.absolute())]))
     except GoError as error:
         last = error.evidence.strip().splitlines()[-1:] or [str(error)]
-        raise SubjectUsageError(f"--go-mod {path}: no go.mod: {last[0][:300]}") from error
+        raise SubjectUsageError(f"--go-mod {path}: not a go.mod: {last[0][:300]}") from error
     return answer if isinstance(answer, dict) else {}
 
 

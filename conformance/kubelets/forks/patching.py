@@ -49,7 +49,7 @@ def _patch(folder: Path, words: Sequence[str]) -> Patch:
     strip = _STRIP.fullmatch(options[0]) if len(options) == 1 else None
     if options and strip is None:
         raise SubjectUsageError(
-            f"{folder / SERIES}: {' '.join(words)!r} is no `NAME` or `NAME -p1`"
+            f"{folder / SERIES}: {' '.join(words)!r}: it is `NAME` or `NAME -p1`"
         )
     with usable(path):
         return Patch(path, path.read_bytes(), int(strip[1]) if strip else 1)
@@ -87,6 +87,6 @@ def _git(patch: Patch, *options: str, folder: Path) -> str:
         raise SubjectSetupError(f"patches are applied with git: {error.strerror}") from error
     if process.returncode != 0:
         first = process.stderr.decode(errors="replace").strip().partition("\n")[0]
-        why = first.removeprefix("error: ").removeprefix("patch failed: ") or "git says nothing"
+        why = first.removeprefix("error: ").removeprefix("patch failed: ") or "no error text"
         raise SubjectUsageError(f"{patch.path} does not apply: {why[:300]}")
     return process.stdout.decode(errors="surrogateescape")

@@ -47,14 +47,14 @@ def miniature(name: str, *, release: str | None = None) -> MiniatureSubject:
 
 def _require_difference(name: str, release: str, usual: str) -> None:
     if not usual:
-        raise SubjectUsageError(f"miniature:{name}: every release is so")
+        raise SubjectUsageError(f"miniature:{name}: every release does that already")
     try:
         differs = has_switched(switch(name), release)
     except (NotModelled, ValueError) as error:
         raise SubjectUsageError(str(error)) from error
     if not differs:
         raise SubjectUsageError(
-            f"miniature:{name}: release {release} is so anyway; {usual} is not, for one"
+            f"miniature:{name}: release {release} does that already; {usual} does not"
         )
 
 
