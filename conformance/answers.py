@@ -4,9 +4,10 @@ What belongs here: what a view has only if the kubelet was asked, and what the n
 hides. What never does: what every view has (:mod:`conformance.checks`), and rules of answers that
 need no expected view (:mod:`conformance.promises.answers`).
 
-Three answers are not compared. How many calls the pod-resources socket has counted, and how many
+Four answers are not compared. How many calls the pod-resources socket has counted, and how many
 simultaneous calls it has refused, depends on how often a view is taken. How often a container was
-updated depends on how many reconcile rounds there were.
+updated depends on how many reconcile rounds there were. The counter of accepted resizes that had to
+wait has labels that the model does not know.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from conformance.results import Difference
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.cpumanager.metrics import AT_LEAST
+from reference.kubelet.in_cluster import DEFERRED_ACCEPTED
 from reference.kubelet.pod_resources import COUNTERS
 from reference.memorymanager.state import MEMORY
 from reference.view import HeldDevice, HeldMemory, View
@@ -164,5 +166,8 @@ def _metric_differences(
         want, found = expected.get(name, 0), seen.get(name, 0)
         if found < want if name in AT_LEAST else found != want:
             least = "at least " if name in AT_LEAST else ""
+    for name in sorted(expected.keys() - COUNTERS - {DEFERRED_ACCEPTED}):
+        want = expected.get(name, 0)
+        if want != seen.get(name, 0):
             have = f"{seen[name]:g}" if name in seen else "(no such metric)"
             yield Difference(what=f"metric {name}", expected=f"{least}{want:g}", seen=have)

@@ -290,7 +290,7 @@ class Node:
             case AskPodResources() | AskAllocatable():
                 every = _decoded(self._manifests, self._in_cluster, self._config)
                 self._told = answer(self._running(step).pod_resources(every), step)
-                self._running(step).note_request(*counters_of(step, self._told))
+                self._running(step).count(*counters_of(step, self._told))
             case _:
                 self._do_to_pods(step)
 

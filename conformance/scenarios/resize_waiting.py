@@ -1,5 +1,5 @@
-"""Resizes that wait, in which order they are granted, and what a resize of one resource leaves as
-it is."""
+"""Resizes that wait, in which order they are granted, how they are counted, and what a resize of
+one resource leaves as it is."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ from conformance.scenarios.in_cluster import in_cluster
 from conformance.scenarios.outcomes import promise_pod_quota, promise_quota, promise_running
 from conformance.scenarios.resize import DEFERRED, IN_PLACE, promise_granted, promise_pending
 from conformance.scenarios.resize_shared import RETRIED, promise_weight
+from conformance.scenarios.sources import METRICS
+from reference.kubelet.in_cluster import DEFERRED_ACCEPTED
 from reference.pods.pod import HIGH_PRIORITY
-from reference.steps import Container, Device, Pod
+from reference.steps import AskMetrics, Container, Device, Pod
 
 _POLICIES: Final = sources.documentation(
     "Resize CPU and Memory Resources assigned to Containers: container resize policies",
     "tasks/configure-pod-container/resize-container-resources/#container-resize-policies",
 )
 _resize: Final = partial(promised, area="resize")
-_waiting: Final = partial(_resize, RETRIED, since="1.36", needs=Needs(free=4, counted_once=True))
+_waiting: Final = partial(
+    _resize, source=RETRIED, since="1.36", needs=Needs(free=4, counted_once=True)
+)
 _TWENTY_MS: Final = 20_000
 
 
@@ -79,6 +83,33 @@ def guaranteed_pod_comes_first(node: LockstepNode) -> None:
     earlier = burstable("b", request="250m", limit=str(len(node.cpus)))
     later = guaranteed("a", "250m")
     _promise_comes_first(node, earlier, later, _crowd(node, earlier, later, policy="none"))
+
+
+@_waiting(
+    source=METRICS, area="metrics", since="1.34", capabilities=(*API_SERVER, Capability.METRICS)
+)
+def accepted_resizes_count_if_they_had_to_wait(node: LockstepNode) -> None:
+    """The kubelet counts the resizes that it accepts after they had to wait, and no others.
+    The first resize has room, and is not counted. The second one asks for more than is left, and
+    counts as soon as another pod is deleted. So the counter says how often pods wait for CPUs."""
+    limit = str(len(node.cpus))
+    most = _crowd(node, burstable("b", request="250m", limit=limit))
+    promise_granted(node, node.resize(burstable("b", request="500m", limit=limit)))
+    _promise_waited(node, "It was accepted at once", 0)
+    asked = burstable("b", request=most, limit=limit)
+    promise_pending(node, node.resize(asked), DEFERRED)
+    _promise_waited(node, "It waits", 0)
+    node.delete("large")
+    promise_granted(node, node.view.pods["b"])
+    _promise_waited(node, "It was accepted after it had to wait", 1)
+
+
+def _promise_waited(node: LockstepNode, rule: str, count: int) -> None:
+    """That so many resizes were accepted after they had to wait, whatever let the kubelet try
+    again, which is a label of the counter."""
+    metrics = node.ask(AskMetrics()).metrics or {}
+    seen = sum(value for name, value in metrics.items() if name.startswith(DEFERRED_ACCEPTED))
+    node.promise_equal(rule, DEFERRED_ACCEPTED, float(count), seen)
 
 
 @_waiting(capabilities=RESIZES)

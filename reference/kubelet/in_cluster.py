@@ -38,6 +38,11 @@ _RETRIES_AT_ANY_TIME_UNTIL: Final = 33
 #: The first minor that tries it again at the end of a pod, too (seen on 1.36.4).
 _RETRIES_AT_ENDS_SINCE: Final = 36
 _INFEASIBLE: Final = "Infeasible"
+_DEFERRED: Final = "Deferred"
+#: At ``/metrics``, the resizes that were accepted after they had to wait. There it has a label with
+#: what made the kubelet try again, which is often decided by chance; the model has the sum.
+DEFERRED_ACCEPTED: Final = "kubelet_pod_deferred_accepted_resizes_total"
+_COUNTS_DEFERRED_SINCE: Final = 34
 
 #: The pods of a node by name, with the resources that they have been granted.
 Pods: TypeAlias = MutableMapping[str, Pod]
@@ -203,13 +208,15 @@ class PodsInCluster:
         if text and not infeasible and pod.critical:
             raise NotModelled(f"Resize: critical pod {name} puts others out")
         if text:
-            reason = _INFEASIBLE if infeasible else "Deferred"
+            reason = _INFEASIBLE if infeasible else _DEFERRED
             self._why[name] = pending(reason, text, self._release)
             kubelet.counts_by_chance = kubelet.counts_by_chance or self.counts_by_chance
             return
         pods[name] = self._wanted.pop(name)
         self._whole[name] = after.resources
-        self._why.pop(name, None)
+        waited = self._why.pop(name, "").startswith(_DEFERRED)
+        if waited and minor_of(self._release) >= _COUNTS_DEFERRED_SINCE:
+            kubelet.count(DEFERRED_ACCEPTED)
 
     def _require_legal(self, before: Pod, pod: Pod, config: KubeletConfig) -> None:
         if not enabled(RESIZE_GATE, config.feature_gates, release=self._release):

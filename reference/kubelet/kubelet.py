@@ -477,7 +477,7 @@ class Kubelet(PodLifecycle):
         self._container_manager = container_manager
         self._cpu_manager = container_manager.cpu_manager
         self._saved = 0
-        self._asked: dict[str, int] = {}
+        self._counted: dict[str, int] = {}
         self.counts_by_chance = False
         #: What its memory manager knows if pods that ended still held their memory when the last
         #: pod was admitted; ``None`` where it would be the same.
@@ -485,10 +485,11 @@ class Kubelet(PodLifecycle):
         #: The devices that these pods may still have held then, by uid.
         self.perhaps_held: dict[str, dict[str, dict[str, Held]]] = {}
 
-    def note_request(self, *counters: str) -> None:
-        """Count a call at the pod-resources socket in these ``counters``."""
+    def count(self, *counters: str) -> None:
+        """Count what its managers do not: a call at the pod-resources socket, or a resize that had
+        to wait, in these ``counters``."""
         for one in counters:
-            self._asked[one] = self._asked.get(one, 0) + 1
+            self._counted[one] = self._counted.get(one, 0) + 1
 
     def note_return(self) -> None:
         """A pod comes back under its uid. A kubelet that is not done with the former one does not
@@ -507,7 +508,7 @@ class Kubelet(PodLifecycle):
         if not self.counts_by_chance:
             memory_manager = self._container_manager.memory_manager
             counted |= counts(memory_manager, release=self._release)
-        return {**counted, **self._asked}
+        return {**counted, **self._counted}
 
     def pod_resources(self, every: Sequence[Pod]) -> PodResources:
         """What its pod-resources socket answers; ``every`` pod whose manifest is there."""
@@ -543,7 +544,7 @@ class Kubelet(PodLifecycle):
         twin.woken, twin.ending, twin._stopping = self.woken, self.ending, self._stopping
         twin.ended = set(self.ended)
         twin._saved = self._saved
-        twin._asked = dict(self._asked)
+        twin._counted = dict(self._counted)
         twin.counts_by_chance = self.counts_by_chance
         twin.perhaps_memory = self.perhaps_memory  # it is never changed
         twin.perhaps_held = dict(self.perhaps_held)

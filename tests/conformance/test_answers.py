@@ -18,6 +18,8 @@ from conformance.results import Difference
 from conformance.subject import Capability
 from reference import NEWEST, CPUSet
 from reference.cpumanager.metrics import ADMISSION_MS, ADMISSIONS, REQUESTS, of_numa_node
+from reference.cpumanager.metrics import ADMISSIONS, REQUESTS, of_numa_node
+from reference.kubelet.in_cluster import DEFERRED_ACCEPTED
 from reference.kubelet.pod_resources import ASKED, ASKED_ALLOCATABLE, ASKED_GET, ASKED_LIST
 from reference.steps import (
     AskAllocatable,
@@ -276,3 +278,11 @@ def test_a_wrong_counter_of_calls_is_caught(counter: str, instead: str, verdict:
     scenario = "metrics/pod-resources-requests-are-counted"
     result = judged(scenario, MACHINE, subject, release="1.37", model=False)
     assert result.verdict == verdict, result.explanation
+
+
+def test_resizes_that_had_to_wait_are_not_compared() -> None:
+    """The kubelet counts them with a label, and the model without."""
+    expected = View(running=True, metrics={REQUESTS: 1.0, DEFERRED_ACCEPTED: 1.0})
+    seen = View(running=True, metrics={REQUESTS: 2.0})
+    found = answer_differences(expected, seen, {Capability.METRICS})
+    assert [one.what for one in found] == [f"metric {REQUESTS}"]

@@ -14,6 +14,7 @@ import pytest
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
 from reference import CPUSet, IllegalStep, NotModelled
 from reference.cpumanager.metrics import ADMISSIONS, of_numa_node
+from reference.kubelet.in_cluster import DEFERRED_ACCEPTED
 from reference.kubelet.in_place_resize import resize_refusal
 from reference.pods.pod import NODE_CRITICAL
 from reference.steps import (
@@ -121,6 +122,19 @@ def test_a_resize_lets_others_be_tried_again() -> None:
     assert [name for name, one in made.view().pods.items() if one.resize] == ["c"]
     do(made, Resize(waiting("b", "250m")))
     assert [name for name, one in made.view().pods.items() if one.resize] == []
+
+
+@pytest.mark.parametrize(("release", "count"), [("1.33", None), ("1.34", 1)])
+def test_an_accepted_resize_is_counted_if_it_had_to_wait(release: str, count: int | None) -> None:
+    """From 1.34 on. A smaller size than the one that waits is counted as well."""
+
+    def counted(*steps: Step) -> float | None:
+        return (do(made, *steps, AskMetrics()).metrics or {}).get(DEFERRED_ACCEPTED)
+
+    made = node(Apply(waiting("a", "1")), Apply(waiting("b", "1")), release=release)
+    assert counted(Resize(waiting("a", "2"))) is None
+    assert counted(Resize(waiting("b", "5"))) is None
+    assert counted(Resize(waiting("b", "2"))) == count
 
 
 def test_up_to_1_33_a_resize_is_tried_again_at_any_time() -> None:

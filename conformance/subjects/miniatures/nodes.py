@@ -78,7 +78,7 @@ class CountsAllocatableTwice(Reader):
         super().do(step)
         if isinstance(step, AskAllocatable):
             assert self._kubelet is not None
-            self._kubelet.note_request(ASKED)
+            self._kubelet.count(ASKED)
 
 
 class CountsNoFailedGet(Reader):
@@ -88,7 +88,7 @@ class CountsNoFailedGet(Reader):
         super().do(step)
         if isinstance(step, AskPodResources):
             assert self._kubelet is not None
-            self._kubelet._asked.pop(FAILED_GET, None)
+            self._kubelet._counted.pop(FAILED_GET, None)
 
 
 class TimesAdmissionsInSeconds(Reader):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from conformance.subjects.miniatures.nodes import Reader
+from reference.kubelet.in_cluster import DEFERRED_ACCEPTED
 from reference.pods.pod import Kind, Pod
 from reference.steps import Apply, Delete, KillContainer, KubeletConfig, Resize, Start, Step
 
@@ -158,6 +159,17 @@ class RetriesAtDeletionsAlone(Reader):
             super().do(step)
         finally:
             mine._wanted = others | mine._wanted
+
+
+class CountsEveryResize(Reader):
+    """Counts each resize that it accepts as one that had to wait."""
+
+    def do(self, step: Step) -> None:
+        waited = set(self._in_cluster.wanted)
+        super().do(step)
+        waits = waited | self._in_cluster.wanted.keys()
+        if self._kubelet is not None and isinstance(step, Resize) and step.pod.name not in waits:
+            self._kubelet.count(DEFERRED_ACCEPTED)
 
 
 class RetriesAtNoEnd(Reader):

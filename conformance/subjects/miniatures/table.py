@@ -287,6 +287,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "resize/restarted-with-its-old-size"),
     "retries-resizes-at-deletions": Miniature(resizes.RetriesAtDeletionsAlone,
         "resize/smaller-pod-makes-room", _TWO_NODES),
+    "counts-every-resize-as-deferred": Miniature(resizes.CountsEveryResize,
+        "metrics/accepted-resizes-count-if-they-had-to-wait"),
     "retries-resizes-at-no-end": Miniature(resizes.RetriesAtNoEnd,
         "resize/ended-pod-makes-room", _TWO_NODES),
     "retries-the-latest-resize-first": Miniature(resizes.RetriesTheLatestFirst,
