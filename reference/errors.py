@@ -13,6 +13,8 @@ from typing import ClassVar, Final
 
 #: ``status.reason`` where the kubelet did not foresee the cause.
 UNEXPECTED: Final = "UnexpectedAdmissionError"
+#: The same where the Topology Manager refuses the pod, from 1.18 on.
+UNALIGNED: Final = "TopologyAffinityError"
 
 
 class ModelError(Exception):
@@ -141,7 +143,7 @@ class InvalidConfiguration(ConfigurationError):
 class TopologyAffinityError(KubeletError):
     """The Topology Manager refuses a pod; ``reason`` is its ``status.reason``."""
 
-    def __init__(self, text: str, *, reason: str = "TopologyAffinityError") -> None:
+    def __init__(self, text: str, *, reason: str = UNALIGNED) -> None:
         super().__init__(text)
         self.reason: Final = reason
 

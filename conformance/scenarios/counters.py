@@ -1,5 +1,5 @@
-"""What a kubelet counts by NUMA node, of pods with pod-level resources, and of what it is asked at
-its pod-resources socket: at ``/metrics``."""
+"""What a kubelet counts by NUMA node, of pods with pod-level resources, of those that it refuses,
+and of what it is asked at its pod-resources socket: at ``/metrics``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
 from conformance.scenario import Capability, Needs, promised
-from conformance.scenarios.abilities import COUNTS
+from conformance.scenarios.abilities import COUNTS, REJECTIONS
+from conformance.scenarios.aligning import aligning
+from conformance.scenarios.hint_parts import TWO_NODES
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
-from conformance.scenarios.sources import METRICS, tests
+from conformance.scenarios.sources import METRICS, pull, tests
 from reference.cpumanager import metrics
+from reference.errors import UNALIGNED
+from reference.kubelet import admission
 from reference.kubelet.pod_resources import (
     ASKED,
     ASKED_ALLOCATABLE,
@@ -30,6 +34,7 @@ NUMA_NODES: Final = tests("cpu_manager_metrics_test.go#L395", "CPU allocations b
 POD_LEVEL: Final = tests(
     "cpu_manager_metrics_test.go#L579", "the metrics of pods with pod-level resources"
 )
+REJECTED: Final = pull(128556, "a metric of pods that the kubelet does not admit")
 SOCKET: Final = tests("podresources_test.go#L2041", "the metrics of the pod-resources socket")
 _of_the_socket: Final = partial(
     _metrics, source=SOCKET, since="1.34", needs=Needs(free=2),
@@ -129,6 +134,31 @@ def pod_resources_requests_add_up(node: LockstepNode) -> None:
         node.ask(step)
         total, *calls = _counts(node, (ASKED, ASKED_LIST, ASKED_ALLOCATABLE, ASKED_GET)).values()
         node.promise_equal("They add up", "sum of the calls, total", sum(calls), total)
+
+
+@_metrics(REJECTED, since="1.32", needs=TWO_NODES, capabilities=(*COUNTS, *REJECTIONS))
+def refused_pods_are_counted_by_reason(node: LockstepNode) -> None:
+    """The kubelet counts a pod that it refuses under the reason that the pod's status names.
+    Under single-numa-node, one CPU more than a NUMA node has is a TopologyAffinityError. A pod that
+    fits is not counted."""
+    node.boot(aligning(node, "single-numa-node"))
+    before = _rejections(node)
+    node.apply(guaranteed("fits", 1))
+    node.promise_equal("Nothing is refused", admission.REJECTIONS, before, _rejections(node))
+    wide = len(node.cpus) // node.topology.num_numa_nodes + 1
+    status = node.apply(guaranteed("wide", wide))
+    node.promise_equal("It names the reason", "reason", UNALIGNED, status.reason)
+    counter = admission.rejections(UNALIGNED)
+    expected = {**before, counter: before.get(counter, 0.0) + 1}
+    node.promise_equal("It is counted under it", admission.REJECTIONS, expected, _rejections(node))
+
+
+def _rejections(node: LockstepNode) -> dict[str, float]:
+    """How many pods were refused by now, by the names of the counters; those above 0."""
+    seen = node.ask(AskMetrics()).metrics or {}
+    return {
+        one: seen[one] for one in sorted(seen) if one.startswith(admission.REJECTIONS) and seen[one]
+    }
 
 
 @_of_the_socket(source=METRICS)

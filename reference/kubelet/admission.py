@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from reference.behaviours import Behaviour
 from reference.errors import (
+    UNALIGNED,
     UNEXPECTED,
     AllocationError,
     NotModelled,
@@ -32,6 +33,14 @@ from reference.pods.quantity import quantity
 from reference.releases import AnyRelease, has, minor_of
 
 _NOTHING: Final[Mapping[str, int]] = {}
+
+
+#: How many pods were refused, by reason: a counter from 1.32 on.
+REJECTIONS: Final = "kubelet_admission_rejections_total"
+REJECTIONS_SINCE: Final = 32
+#: Those of the reasons that the model knows which the counter names
+#: (``admissionRejectionReasons``, ``kubelet.go``).
+_COUNTED_REASONS: Final = frozenset({UNEXPECTED, UNALIGNED, "OutOfcpu", "OutOfmemory"})
 
 
 class Refusal(NamedTuple):
@@ -160,6 +169,12 @@ def refusal(reason: str, text: str, release: AnyRelease) -> Refusal:
     """A refusal as the pod's status has it: ``text`` behind the words of the release."""
     rejected = has(release, Behaviour.REJECTION_TEXT_WAS_REJECTED)
     return Refusal(reason, f"Pod was rejected: {text}" if rejected else f"Pod {text}")
+
+
+def rejections(reason: str) -> str:
+    """The counter of pods that were refused for this reason (``recordAdmissionRejection``)."""
+    other = "OutOfExtendedResources" if reason.startswith("OutOf") else "Other"
+    return f'{REJECTIONS}{{reason="{reason if reason in _COUNTED_REASONS else other}"}}'
 
 
 def allocation_refusal(error: AllocationError, release: AnyRelease) -> Refusal:

@@ -25,6 +25,7 @@ from reference.devicemanager.pod_devices import Held
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.golang.maps import SLOTS, turns
 from reference.kubelet.admission import (
+    REJECTIONS_SINCE,
     Lack,
     Refusal,
     allocation_message,
@@ -35,6 +36,7 @@ from reference.kubelet.admission import (
     missing_devices,
     preemption_refusal,
     refusal_of,
+    rejections,
     shortage,
 )
 from reference.kubelet.container_manager import ContainerManager
@@ -168,6 +170,8 @@ class PodLifecycle:
         #: The CPUs of containers that the runtime creates slowly, by pod uid and name. It is empty
         #: between two steps.
         self._begun: Mapping[tuple[str, str], CPUSet] = {}
+        #: How many pods it has refused, by the name of their counter.
+        self.rejections: dict[str, int] = {}
 
     def active_pods(self) -> list[Pod]:
         """The pods that were admitted, those that end and still count, and the one that is being
@@ -191,6 +195,8 @@ class PodLifecycle:
                 self._begun = _begun(self._managers, pod, refusal)
             self._refused.pop(pod.name, None)
             if refusal:
+                counter = rejections(refusal.reason)
+                self.rejections[counter] = self.rejections.get(counter, 0) + 1
                 self._refused[pod.name] = pod
                 qos = self._qos(pod) if self._names_qos or self._is_ended(pod) else ""
                 if qos and not self._names_qos and not self._runs(pod):
@@ -509,6 +515,9 @@ class Kubelet(PodLifecycle):
             memory_manager = self._container_manager.memory_manager
             counted |= counts(memory_manager, release=self._release)
         return {**counted, **self._counted}
+            if minor_of(self._release) >= REJECTIONS_SINCE:
+                counted |= self.rejections
+        return {**counted, **self._asked}
 
     def pod_resources(self, every: Sequence[Pod]) -> PodResources:
         """What its pod-resources socket answers; ``every`` pod whose manifest is there."""
@@ -545,6 +554,7 @@ class Kubelet(PodLifecycle):
         twin.ended = set(self.ended)
         twin._saved = self._saved
         twin._counted = dict(self._counted)
+        twin._asked, twin.rejections = dict(self._asked), dict(self.rejections)
         twin.counts_by_chance = self.counts_by_chance
         twin.perhaps_memory = self.perhaps_memory  # it is never changed
         twin.perhaps_held = dict(self.perhaps_held)

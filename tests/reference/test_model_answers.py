@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from conformance.scenarios.pod_level_parts import pod_of, shared
 from reference import CPUSet, Node
 from reference.cpumanager.metrics import (
@@ -22,6 +22,7 @@ from reference.cpumanager.metrics import (
     allocations,
     of_numa_node,
 )
+from reference.kubelet.admission import rejections
 from reference.steps import (
     Apply,
     AskMetrics,
@@ -108,6 +109,43 @@ def test_an_admission_takes_as_long_as_the_device_plugin() -> None:
     assert counts(node)[ADMISSION_MS] == 4000
     do(node, Delete("a"), Stop(), Start())
     assert counts(node)[ADMISSION_MS] == 0
+
+
+@pytest.mark.parametrize(
+    ("reason", "label"),
+    [
+        ("TopologyAffinityError", "TopologyAffinityError"),
+        ("UnexpectedAdmissionError", "UnexpectedAdmissionError"),
+        ("OutOfcpu", "OutOfcpu"),
+        ("OutOfhugepages-2Mi", "OutOfExtendedResources"),
+        ("SMTAlignmentError", "Other"),
+    ],
+)
+def test_refused_pods_are_counted_by_reason(reason: str, label: str) -> None:
+    assert rejections(reason) == f'kubelet_admission_rejections_total{{reason="{label}"}}'
+
+
+@pytest.mark.parametrize(("release", "times"), [("1.31", [0] * 4), ("1.32", [0, 2, 2, 2])])
+def test_static_pods_are_refused_and_counted_again_at_a_start(
+    release: str, times: list[int]
+) -> None:
+    """Seen on 1.32.2, 1.36.4 and 1.37.0. A refused pod that is deleted stays counted."""
+    large = [Apply(guaranteed(name, 100)) for name in ("a", "b")]
+    node, counter = booted(release=release), rejections("UnexpectedAdmissionError")
+    seen = [counts(node).get(counter, 0)]
+    for steps in (large, (Stop(), Start()), (Delete("a"),)):
+        do(node, *steps)
+        seen.append(counts(node).get(counter, 0))
+    assert seen == times
+
+
+def test_pods_that_an_api_server_shows_as_failed_are_not_counted_again() -> None:
+    """Seen on 1.32.2, 1.36.4 and 1.37.0."""
+    wanting = Apply(burstable("a", request="100"))
+    node = booted(wanting, config=replace(CONFIG, api_server=True))
+    assert counts(node)[rejections("OutOfcpu")] == 1
+    do(node, Stop(), Start())
+    assert rejections("OutOfcpu") not in counts(node)
 
 
 def test_what_a_pod_that_comes_back_counts_is_left_to_chance() -> None:

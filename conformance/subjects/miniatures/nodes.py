@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from reference import Checkpoint, Node
 from reference.cpumanager.metrics import ADMISSION_MS
+from reference.errors import UNALIGNED
+from reference.kubelet.admission import rejections
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.pod_resources import ASKED, FAILED_GET
 from reference.kubelet.preemption import pods_to_preempt
@@ -99,6 +101,20 @@ class TimesAdmissionsInSeconds(Reader):
         if isinstance(step, AskMetrics):
             counted = dict(self._told.metrics or {})
             counted[ADMISSION_MS] = counted.get(ADMISSION_MS, 0) // 1000
+            self._told = replace(self._told, metrics=counted)
+
+
+class NamesNoAlignmentRefusals(Reader):
+    """Counts pods that the Topology Manager refuses as refused for another reason."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        if isinstance(step, AskMetrics):
+            named, other = rejections(UNALIGNED), rejections("another")
+            counted = {
+                other if name == named else name: count
+                for name, count in (self._told.metrics or {}).items()
+            }
             self._told = replace(self._told, metrics=counted)
 
 

@@ -246,6 +246,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "metrics/failed-gets-are-counted"),
     "times-admissions-in-seconds": Miniature(nodes.TimesAdmissionsInSeconds,
         "metrics/admissions-are-timed-in-milliseconds"),
+    "names-no-alignment-refusals": Miniature(nodes.NamesNoAlignmentRefusals,
+        "metrics/refused-pods-are-counted-by-reason", _TWO_NODES),
     "counts-no-refused-memory": Miniature(memory.CountsNoRefusedMemory,
         "metrics/memory-is-counted-by-itself", _TWO_NODES),
     "lists-active-pods-alone": Miniature(settings.listing_active_pods,
