@@ -55,6 +55,7 @@ from reference.kubelet.limits import (
     require_known_start,
     require_known_writes,
     require_nothing_new,
+    require_pool,
     require_same_pod,
     require_together,
     uid_of_running,
@@ -649,6 +650,8 @@ class Node:
             self._hangs = str(error)
         else:
             require_known_outcome(kubelet, pods, self._gone)
+            if slow:
+                require_pool(kubelet)
             require_known_preemption(self._kubelet, kubelet, self._in_cluster, self._crash)
             if before is not None:
                 self._while_pods_end = counting_ending(before, kubelet, decoded, self._state_file)

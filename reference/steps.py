@@ -28,8 +28,9 @@ from reference.view import CFS_PERIOD
 RECONCILE_PERIOD: Final = 100
 PRODUCTION_PERIOD: Final = 10_000
 
-#: The call of a runtime (CRI) that creates a container.
+#: The calls of a runtime (CRI) that create a container, and that give a running one other CPUs.
 CREATE: Final = "CreateContainer"
+UPDATE: Final = "UpdateContainerResources"
 
 #: The exit code of a container whose first process got SIGKILL, as runtimes report it.
 SIGKILLED: Final = 137
@@ -232,9 +233,10 @@ class Replace:
 @dataclass(frozen=True, slots=True)
 class ApplyTogether:
     """Apply several pods at once: a running kubelet hears of each, in this order, before the
-    containers of the first are there. ``slow``: the call by which the kubelet lets its runtime
-    create the first container (:data:`CREATE`) takes its time. The other pods are applied when that
-    call has come, and it ends when they run or are refused."""
+    containers of the first are there. ``slow``: the first call to the runtime
+    of this kind takes its time. With :data:`CREATE` it creates the first container of the first
+    pod; with :data:`UPDATE` it gives a shared container the pool that the first pod has left. The
+    other pods are applied when the call has come, and it ends when they run or are refused."""
 
     pods: tuple[Pod, ...]
     slow: str = ""

@@ -69,14 +69,14 @@ class CFS:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the kubelet asked of its runtime for one container. ``started_on``: the cpuset
-    that it was started with, ``None`` without one. ``entry``: its exclusive CPUs in the state file
-    at that moment, ``None`` where it had no entry. ``updates``: how often its cpuset was updated
-    since, refused updates left out. ``mems``: the NUMA nodes that its memory is to be from, empty
-    where none were asked for. ``id``: the container's, which is another one where it was
-    started again. ``raced``: other pods were admitted or refused at the same time, or a round came,
-    so ``started_on`` is the shared pool of some moment of it: a round may have removed the entry of
-    a pod that is refused or gone."""
+    """What the kubelet asked of its runtime for one container. ``started_on``: the cpuset that it
+    was started with, ``None`` without one. ``entry``: its exclusive CPUs in the state file at that
+    moment, ``None`` where it had no entry. ``updates``: how often its cpuset was updated since,
+    refused updates left out; ``sent``: the cpusets of these updates, in their order. ``mems``: the
+    NUMA nodes that its memory is to be from, empty where none were asked for. ``id``: the
+    container's, which is another one where it was started again. ``raced``: other pods were
+    admitted or refused at the same time, or a round came, so ``started_on`` is the shared pool of
+    some moment of it: a round may have removed the entry of a pod that is refused or gone."""
 
     started_on: CPUSet | None
     entry: CPUSet | None
@@ -84,6 +84,7 @@ class Asked:
     id: str = ""
     raced: bool = False
     mems: CPUSet = _NO_CPUS
+    sent: tuple[CPUSet, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, order=True)

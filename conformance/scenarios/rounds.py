@@ -11,7 +11,7 @@ from conformance.scenarios.abilities import CALLS, ENDS
 from conformance.scenarios.containers import REFUSED_UPDATE
 from conformance.scenarios.sources import RESTARTS, TASK_PAGE
 from reference import CPUSet
-from reference.steps import CREATE, FOR_EVER, Container, FailUpdates, Pod, RestartPolicy
+from reference.steps import CREATE, FOR_EVER, UPDATE, Container, FailUpdates, Pod, RestartPolicy
 
 
 @promised(RESTARTS, area="containers", needs=Needs(free=4), capabilities=ENDS)
@@ -72,3 +72,21 @@ def slow_creation_ends_on_the_pool(node: LockstepNode) -> None:
     node.await_reconcile()
     shared = node.cpuset("shared") & node.taken("a")
     node.promise_cpus("It has left them", "CPUs of shared/c and a/c", CPUSet(), shared)
+
+
+@promised(TASK_PAGE, area="containers", since="1.26", needs=Needs(free=4), capabilities=CALLS)
+def slow_update_is_the_last_of_its_pool(node: LockstepNode) -> None:
+    """A container that a slow reconcile round reaches late gets the pool of that moment.
+    The runtime takes its time to update the first container, and a pod is admitted meanwhile. Of
+    all that is then sent, only this one update may have CPUs of that pod in it. Otherwise the
+    other container would run on them until the next round, ten seconds later by default."""
+    names = ("c1", "c2")
+    node.boot_with(Pod("shared", (Container("c1"), Container("c2"))))
+    node.await_reconcile()
+    before = {name: len(node.asked("shared", name).sent) for name in names}
+    node.apply(guaranteed("a", 1), guaranteed("b", 2), slow=UPDATE)
+    node.await_reconcile()
+    sent = [cpus for name in names for cpus in node.asked("shared", name).sent[before[name] :]]
+    stale = [str(cpus) for cpus in sent if cpus & node.taken("b")]
+    what = "updates of pod shared that have CPUs of b/c"
+    node.promise_that(len(stale) <= 1, "Only the slow update has them", what, "at most 1", stale)

@@ -50,6 +50,7 @@ from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, huge_pages, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has, minor_of
 from reference.steps import RegisterDevices
+from reference.steps import CREATE, UPDATE, Device
 from reference.view import CFS, Asked, Phase, PodView, Version
 
 _MAX_ORDERS: Final = 720
@@ -167,6 +168,9 @@ class PodLifecycle:
         self._names_qos = not static_pods or has(release, Behaviour.REJECTED_PODS_HAVE_QOS)
         self._names_qos_at_end = has(release, Behaviour.ENDED_PODS_HAVE_QOS)
         self._running_on: dict[str, str] = {}
+        #: What happens during the first update of the next round, and whether it happens now.
+        self._meanwhile: Callable[[], None] | None = None
+        self._in_round = False
         #: The CPUs of containers that the runtime creates slowly, by pod uid and name. It is empty
         #: between two steps.
         self._begun: Mapping[tuple[str, str], CPUSet] = {}
@@ -186,12 +190,17 @@ class PodLifecycle:
         """Admit the pods one after the other, start what is admitted, and settle. ``running_on``:
         refused pods whose containers are not ended (see :meth:`Kubelet.may_run_on`). ``slow``:
         that of :class:`reference.steps.ApplyTogether`."""
+        if slow == UPDATE:
+            first, *others = pods
+            self._meanwhile = partial(self.take_up, others)
+            self.take_up([first])
+            return
         self._running_on |= {pod.name: pod.uid for pod in running_on}
         arrived, several, before = [], False, set(self._admitted)
         for number, pod in enumerate(pods):
             several = number > bool(slow)
             refusal = self._admit(pod)
-            if slow and number == 0:
+            if slow == CREATE and number == 0:
                 self._begun = _begun(self._managers, pod, refusal)
             self._refused.pop(pod.name, None)
             if refusal:
@@ -301,7 +310,15 @@ class PodLifecycle:
 
     def settle(self) -> None:
         """End the containers of pods that are not admitted, and go through a reconcile round."""
+        if self._in_round:
+            return
         self.end_gone()
+        if self._meanwhile:
+            self._in_round, meanwhile = True, self._meanwhile
+            sent = _slow_round(self._managers, self.runtime, meanwhile)
+            self._in_round, self._meanwhile = False, None
+            for one in sent:
+                self.runtime.try_update(*one)
         refused = True
         while refused:  # the next round tries again, which changes nothing where all are refused
             refused = False
@@ -438,6 +455,29 @@ def _begun(managers: Managers, pod: Pod, refusal: Refusal | None) -> dict[tuple[
         raise NotModelled(f"a slow runtime and pod {pod.name}, which is refused")
     first = min(pod.containers, key=lambda one: one.kind is Kind.APP)
     return {(pod.uid, first.name): managers.affinity(pod.uid, first.name) or CPUSet()}
+
+
+def _slow_round(
+    managers: Managers, runtime: Runtime, meanwhile: Callable[[], None]
+) -> list[tuple[str, str, CPUSet]]:
+    """A reconcile round whose first update of a shared container takes long enough for
+    ``meanwhile``. Raises :class:`NotModelled` for a round without such an update."""
+    left, updated = [meanwhile], False
+
+    def runs(uid: str, name: str) -> bool:
+        nonlocal updated
+        if updated and left:
+            left.pop()()
+        box, now = runtime.of(uid).get(name), managers.affinity(uid, name)
+        updated = updated or (box is not None and box.running and box.cpuset != now)
+        return runtime.runs(uid, name)
+
+    sent = managers.reconcile(runs)
+    if not updated:
+        raise NotModelled("a slow update, and nothing to update")
+    for late in left:
+        late()
+    return sent
 
 
 def _note_rounds(managers: Managers, runtime: Runtime, pod: Pod) -> None:

@@ -22,6 +22,7 @@ from reference.pods.qos import exclusive_cpus
 from reference.releases import AnyRelease, has, minor_of
 from reference.steps import (
     CREATE,
+    UPDATE,
     ApplyTogether,
     KillContainer,
     KubeletConfig,
@@ -119,10 +120,18 @@ def require_together(
         raise NotModelled(f"ApplyTogether by release {release}, or from an API server")
     if not step.slow:
         return
-    if step.slow != CREATE:
+    if step.slow not in (CREATE, UPDATE):
         raise IllegalStep(f"ApplyTogether: a slow {step.slow}")
-    if minor_of(release) < _SLOW_CALLS_SEEN_SINCE or kubelet.ending:
+    unknown = kubelet.ending or kubelet.runtime.refusals
+    if minor_of(release) < _SLOW_CALLS_SEEN_SINCE or unknown:
         raise NotModelled(f"ApplyTogether: a slow {step.slow} by release {release}")
+
+
+def require_pool(kubelet: Kubelet) -> None:
+    """After pods were applied beside a slow call. Raises :class:`NotModelled` where the shared pool
+    is empty: it is not known what the call then leaves behind."""
+    if not kubelet.cpu_manager.state.default:
+        raise NotModelled("a slow runtime, and an empty shared pool")
 
 
 def require_known_preemption(

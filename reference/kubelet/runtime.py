@@ -209,7 +209,8 @@ class Runtime:
         self.update(uid, container, cpuset)
         box = self._boxes[uid][container]
         if box.asked:
-            box.asked = replace(box.asked, updates=box.asked.updates + 1)
+            sent = (*box.asked.sent, cpuset)
+            box.asked = replace(box.asked, updates=len(sent), sent=sent)
         return True
 
     def cfs(self) -> dict[str, dict[str, CFS]]:

@@ -170,6 +170,9 @@ def test_an_update_changes_what_it_names_and_nothing_else(ask: Ask, runtime: Fak
     assert runtime.cpusets() == {"uid-p": {"c": CPUSet([4, 5, 6, 7])}}
     assert status(ask, container).resources.linux.cpu_shares == 2048
     assert str(runtime.recent_calls(1)[0]) == "UpdateContainerResources p/c cpuset 4-7"
+    ask("UpdateContainerResources", pb.UpdateContainerResourcesRequest(container_id=container))
+    asked = runtime.asked("1.37")["uid-p"]["c"]
+    assert (asked.updates, asked.sent) == (1, (CPUSet([4, 5, 6, 7]),))
 
 
 @pytest.mark.parametrize("name", ["", "c"])

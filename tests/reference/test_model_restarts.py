@@ -16,6 +16,7 @@ from reference import CPUSet, IllegalStep, Node, NotModelled
 from reference.cpumanager.metrics import ALIGNED_CONTAINERS, IN_ONE_CACHE, REQUESTS
 from reference.steps import (
     CREATE,
+    UPDATE,
     Apply,
     ApplyTogether,
     AskMetrics,
@@ -214,6 +215,38 @@ def test_a_container_that_is_created_slowly_starts_on_the_pool_of_before() -> No
     assert view == node(Apply(both), Apply(guaranteed("a", 2))).view()
     view = do(made, KillContainer("shared", "c1"))
     assert view.asked["shared"]["c1"].started_on == view.shared_pool
+
+
+def test_only_a_slow_update_itself_has_the_pool_of_before() -> None:
+    """The round reads the pool for each container, and the next one repairs what was slow."""
+    both = Pod("shared", (Container("c1"), Container("c2")))
+    pods = (guaranteed("a", 1), guaranteed("b", 2))
+    made = node(Apply(both))
+    view = do(made, ApplyTogether(pods, UPDATE))
+    assert view == node(Apply(both), *map(Apply, pods)).view()
+    before, now = view.shared_pool | view.assignments["b"]["c"], view.shared_pool
+    sent = {name: one.sent for name, one in view.asked["shared"].items()}
+    assert (sent["c1"][-2:], sent["c2"][1:]) == ((before, now), (now,))
+    assert len(sent["c1"]) == view.asked["shared"]["c1"].updates
+    alone = node(Apply(best_effort("shared")))
+    sent_alone = do(alone, ApplyTogether(pods, UPDATE)).asked["shared"]["c"].sent
+    assert sent_alone[1:] == (before, now)
+
+
+def test_where_a_slow_update_is_not_modelled() -> None:
+    pods = (guaranteed("a", 1), guaranteed("b", 2))
+    with pytest.raises(NotModelled, match="nothing to update"):
+        node(ApplyTogether(pods, UPDATE))
+    made = node(Apply(best_effort("shared")), FailUpdates(1))
+    with pytest.raises(NotModelled, match="a slow UpdateContainerResources"):
+        made.do(ApplyTogether(pods, UPDATE))
+    strict = replace(STRICT, reserved_system_cpus=CPUSet([0]))
+    with pytest.raises(NotModelled, match="an empty shared pool"):
+        node(
+            Apply(best_effort("shared")),
+            ApplyTogether((guaranteed("a", 1), guaranteed("b", 6)), UPDATE),
+            config=strict,
+        )
 
 
 def test_where_a_slow_runtime_is_not_modelled() -> None:

@@ -123,7 +123,8 @@ class FakeRuntime:
             entry = entries.get(container.uid, {}).get(container.name)
             cpus = CPUSet.parse(container.started_on) if container.started_on else None
             mems = CPUSet.parse(container.resources.cpuset_mems)
-            return Asked(cpus, entry, container.updates, container.id, mems=mems)
+            sent = tuple(container.sent)
+            return Asked(cpus, entry, len(sent), container.id, mems=mems, sent=sent)
 
         with self._lock:
             ended = [one for one in self._store.containers.values() if one.ends_at_once]

@@ -195,6 +195,26 @@ class CountsStartsAsUpdates(CPUManager):
         self._last_sent.setdefault((uid, container), self.state.default)
 
 
+class SendsThePoolOfTheRoundsStart(CPUManager):
+    """Sends shared containers the shared pool as it was when the reconcile round began."""
+
+    _pool: CPUSet | None = None
+
+    def affinity(self, uid: str, container: str) -> CPUSet:
+        own = self.state.get(uid, container)
+        if own is None and self._pool is not None:
+            return self._pool
+        return super().affinity(uid, container)
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        self.remove_stale_state()
+        self._pool = self.state.default
+        try:
+            return super().reconcile(running)
+        finally:
+            self._pool = None
+
+
 class StartsAgainAnywhere(CPUManager):
     """Starts a container again without a cpuset, which the next reconcile round sends."""
 

@@ -631,4 +631,6 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "containers/killed-in-each-run-keeps-its-cpus"),
     "counts-starts-as-updates": Miniature(repetition.CountsStartsAsUpdates,
         "containers/slow-creation-ends-on-the-pool"),
+    "sends-the-pool-of-the-rounds-start": Miniature(repetition.SendsThePoolOfTheRoundsStart,
+        "containers/slow-update-is-the-last-of-its-pool"),
 }  # fmt: skip

@@ -85,7 +85,7 @@ class PodSandbox:
 class Container:
     """A container as the kubelet asked for it. Times are in nanoseconds since 1970, 0 before the
     event. ``started_on`` and ``state_file``: its cpuset and the CPU manager's state file when it
-    was started. ``updates``: how often its cpuset was updated since then."""
+    was started. ``sent``: the cpusets of its updates since then."""
 
     id: str
     sandbox: PodSandbox
@@ -97,7 +97,7 @@ class Container:
     exit_code: int = 0
     started_on: str = ""
     state_file: str | None = None
-    updates: int = 0
+    sent: list[CPUSet] = field(default_factory=list)
 
     @property
     def uid(self) -> str:
@@ -217,7 +217,7 @@ class Containers:
         """Start a container; an init container ends at once."""
         container = self.container(container_id)
         container.state, container.started = _RUNNING, time.time_ns()
-        container.started_on, container.updates = container.resources.cpuset_cpus, 0
+        container.started_on, container.sent = container.resources.cpuset_cpus, []
         container.state_file = self._state_file()
         if container.ends_at_once:
             container.exit(0)
@@ -238,13 +238,14 @@ class Containers:
     def update(self, container_id: str, resources: pb.LinuxContainerResources) -> None:
         """Change the values that ``resources`` sets. In CRI a value of zero is not set."""
         container = self.container(container_id)
-        _check_cpuset(resources.cpuset_cpus)
+        cpus = _check_cpuset(resources.cpuset_cpus)
         if self.refusals and self.refuses in ("", container.name):
             self.refusals -= 1
             raise CallError(grpc.StatusCode.UNKNOWN, "device or resource busy")
         container.resources.MergeFrom(resources)
         container.updates += bool(resources.cpuset_cpus)
         self._note_quotas(container.sandbox)
+        container.sent += [cpus] if cpus else []
         self._note("UpdateContainerResources", container.sandbox, container, resources)
 
     def _note_quotas(self, sandbox: PodSandbox) -> None:
@@ -273,8 +274,8 @@ def _found(by_id: dict[str, _T], wanted: str, kind: str) -> _T:
         raise CallError(grpc.StatusCode.NOT_FOUND, f"no {kind} {wanted}") from None
 
 
-def _check_cpuset(text: str) -> None:
+def _check_cpuset(text: str) -> CPUSet:
     try:
-        CPUSet.parse(text)
+        return CPUSet.parse(text)
     except CPUSetParseError as error:
         raise CallError(grpc.StatusCode.INVALID_ARGUMENT, f"cpuset {text!r}: {error}") from None
