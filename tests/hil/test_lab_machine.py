@@ -54,8 +54,8 @@ def test_qemu_s_own_options_are_a_machine_too() -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("2s-", "no machine"),
-        ("nonsense", "no machine"),
+        ("2s-", "not a lab machine"),
+        ("nonsense", "not a lab machine"),
         ("-smp 4 -drive file=/etc/shadow", "-drive"),
     ],
 )

@@ -67,14 +67,14 @@ def test_of_several_starts_the_last_counts() -> None:
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        ([], "says nothing of its CPU topology"),
-        ([MACHINE], "says nothing of its CPU topology"),
-        ([TOPOLOGY], "says nothing of its machine"),
+        ([], "has no CPU topology"),
+        ([MACHINE], "has no CPU topology"),
+        ([TOPOLOGY], "has no machine"),
         ([MACHINE.replace(" Topology:[", " Topology:"), TOPOLOGY], "its machine cannot be read"),
         ([MACHINE.replace("NumSockets:1 ", ""), TOPOLOGY], "its machine cannot be read"),
         ([MACHINE[:-120], TOPOLOGY], "its machine cannot be read"),
         ([MACHINE.replace("Threads:[0 1]", "Threads:[x]"), TOPOLOGY], "invalid literal"),
-        ([MACHINE.partition("Topology:")[0] + "Topology:" + "[" * 9999, TOPOLOGY], "not under"),
+        ([MACHINE.partition("Topology:")[0] + "Topology:" + "[" * 9999, TOPOLOGY], "cannot be read"),
         ([MACHINE, TOPOLOGY[:-1]], "Expecting"),
     ],
 )

@@ -32,7 +32,7 @@ _DASH: Final = re.compile(r'(":\s*)-(?=\s*[,}])')
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _YES: Final = (True, "yes", "Y", "true", "1")
 _HEADS: Final = re.compile(r"CPU(?: +[A-Z0-9a-z:()%-]+)+ *(?:\n|$)")
-_NO_TOPOLOGY: Final = "`{}` does not list single CPUs: give the output of `lscpu -J -e`"
+_NO_TOPOLOGY: Final = "`{}` does not list single CPUs: give it what `lscpu -J -e` prints"
 _LSCPU: Final = (
     Note(NoteKind.COMPLETED, "cpu/cpu*/topology", "lscpu numbers cores and sockets by itself"),
     Note(NoteKind.COMPLETED, "cpu/cpu*/cache/index3/size", "lscpu prints none in its table"),
