@@ -49,8 +49,7 @@ from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, huge_pages, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has, minor_of
-from reference.steps import RegisterDevices
-from reference.steps import CREATE, UPDATE, Device
+from reference.steps import CREATE, UPDATE, RegisterDevices
 from reference.view import CFS, Asked, Phase, PodView, Version
 
 _MAX_ORDERS: Final = 720
@@ -554,10 +553,9 @@ class Kubelet(PodLifecycle):
         if not self.counts_by_chance:
             memory_manager = self._container_manager.memory_manager
             counted |= counts(memory_manager, release=self._release)
-        return {**counted, **self._counted}
             if minor_of(self._release) >= REJECTIONS_SINCE:
                 counted |= self.rejections
-        return {**counted, **self._asked}
+        return {**counted, **self._counted}
 
     def pod_resources(self, every: Sequence[Pod]) -> PodResources:
         """What its pod-resources socket answers; ``every`` pod whose manifest is there."""
@@ -593,8 +591,7 @@ class Kubelet(PodLifecycle):
         twin.woken, twin.ending, twin._stopping = self.woken, self.ending, self._stopping
         twin.ended = set(self.ended)
         twin._saved = self._saved
-        twin._counted = dict(self._counted)
-        twin._asked, twin.rejections = dict(self._asked), dict(self.rejections)
+        twin._counted, twin.rejections = dict(self._counted), dict(self.rejections)
         twin.counts_by_chance = self.counts_by_chance
         twin.perhaps_memory = self.perhaps_memory  # it is never changed
         twin.perhaps_held = dict(self.perhaps_held)

@@ -18,7 +18,6 @@ from conformance.results import Difference
 from conformance.subject import Capability
 from reference import NEWEST, CPUSet
 from reference.cpumanager.metrics import ADMISSION_MS, ADMISSIONS, REQUESTS, of_numa_node
-from reference.cpumanager.metrics import ADMISSIONS, REQUESTS, of_numa_node
 from reference.kubelet.in_cluster import DEFERRED_ACCEPTED
 from reference.kubelet.pod_resources import ASKED, ASKED_ALLOCATABLE, ASKED_GET, ASKED_LIST
 from reference.steps import (

@@ -74,7 +74,10 @@ def test_of_several_starts_the_last_counts() -> None:
         ([MACHINE.replace("NumSockets:1 ", ""), TOPOLOGY], "its machine cannot be read"),
         ([MACHINE[:-120], TOPOLOGY], "its machine cannot be read"),
         ([MACHINE.replace("Threads:[0 1]", "Threads:[x]"), TOPOLOGY], "invalid literal"),
-        ([MACHINE.partition("Topology:")[0] + "Topology:" + "[" * 9999, TOPOLOGY], "cannot be read"),
+        (
+            [MACHINE.partition("Topology:")[0] + "Topology:" + "[" * 9999, TOPOLOGY],
+            "cannot be read",
+        ),
         ([MACHINE, TOPOLOGY[:-1]], "Expecting"),
     ],
 )

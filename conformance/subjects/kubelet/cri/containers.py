@@ -243,7 +243,6 @@ class Containers:
             self.refusals -= 1
             raise CallError(grpc.StatusCode.UNKNOWN, "device or resource busy")
         container.resources.MergeFrom(resources)
-        container.updates += bool(resources.cpuset_cpus)
         self._note_quotas(container.sandbox)
         container.sent += [cpus] if cpus else []
         self._note("UpdateContainerResources", container.sandbox, container, resources)
