@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from conformance.lockstep import LockstepNode
 from conformance.scenario import Level, promised
@@ -63,7 +63,7 @@ def _distributes(
     promise: str,
     shares: _Shares,
     *options: str,
-    machine: str = _FOUR_NODES,
+    **fields: Any,
 ) -> None:
     """Enter a scenario: the shares are given, in whole cores where full-pcpus-only is among the
     options."""
@@ -80,7 +80,8 @@ def _distributes(
         if _FULL in options:
             promise_whole_cores(node, taken)
 
-    row(scenario_id, title, promise, steps, source=ACROSS_NUMA, since="1.23", machine=machine)
+    fields = {"machine": _FOUR_NODES, **fields}
+    row(scenario_id, title, promise, steps, source=ACROSS_NUMA, since="1.23", **fields)
 
 
 _distributes(
@@ -109,6 +110,7 @@ _distributes(
     """No two of them have room for half each. The last one has no free CPU. The smallest gives all
     that it has.""",
     _Shares(free=(3, 4, 4, 0), request=9, given=(3, 3, 3, 0)),
+    level=Level.CORE,
 )
 _distributes(
     "options/numa-distribution-remainder-evens-out",
