@@ -66,7 +66,7 @@ def _distributes(
     **fields: Any,
 ) -> None:
     """Enter a scenario: the shares are given, in whole cores where full-pcpus-only is among the
-    options."""
+    options. ``fields`` are further ones of the scenario."""
 
     def steps(node: LockstepNode) -> None:
         masks = node.topology.numa_masks
