@@ -6,7 +6,7 @@ Containers outlive the kubelet, but not a reboot of the machine.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -185,9 +185,9 @@ class Runtime:
 
     def set_cfs(self, uid: str, container: str, cfs: CFS | None) -> None:
         """Change the processor time of a container."""
-        before = self.peak_quotas().get(uid, 0)
+        self._peaks[uid] = self._peak(uid)
         self._boxes[uid][container].cfs = cfs
-        self._peaks[uid] = max(before, _sum_of_quotas(self.of(uid).values()))
+        self._peaks[uid] = self._peak(uid)
 
     def asked(self) -> dict[str, dict[str, Asked]]:
         """What was asked for each running container, where that is known, and for the init
@@ -227,26 +227,27 @@ class Runtime:
         return {
             uid: cgroup.cfs
             for uid, cgroup in self.pod_cgroups.items()
-            if cgroup.cfs and any(box.running for box in self.of(uid).values())
+            if cgroup.cfs and self._has_running(uid)
         }
 
     def sandbox_quotas(self) -> dict[str, int | None]:
         """The CFS quota that the sandbox of each pod that has a running container was created with,
         where that is modelled, by pod uid."""
-        return {
-            uid: quota
-            for uid, quota in self.sandboxes.items()
-            if any(box.running for box in self.of(uid).values())
-        }
+        return {uid: quota for uid, quota in self.sandboxes.items() if self._has_running(uid)}
 
     def peak_quotas(self) -> dict[str, int]:
         """The most that the CFS quotas of each pod's running containers came to at one moment, by
         pod uid, where a container runs."""
-        return {
-            uid: max(self._peaks.get(uid, 0), _sum_of_quotas(boxes.values()))
-            for uid, boxes in self._boxes.items()
-            if any(box.running for box in boxes.values())
-        }
+        return {uid: self._peak(uid) for uid in self._boxes if self._has_running(uid)}
+
+    def _has_running(self, uid: str) -> bool:
+        return any(box.running for box in self.of(uid).values())
+
+    def _peak(self, uid: str) -> int:
+        """In microseconds; a container without a quota counts as 0."""
+        boxes = self.of(uid).values()
+        now = sum(box.cfs.quota or 0 for box in boxes if box.running and box.cfs)
+        return max(self._peaks.get(uid, 0), now)
 
     def end(self, uid: str, container: str, *, owed: bool = False) -> None:
         """A container ends by itself; it stays until it is created again or removed. ``owed``: the
@@ -286,8 +287,3 @@ class Runtime:
             for uid, boxes in self._boxes.items()
         }
         return {uid: boxes for uid, boxes in shown.items() if boxes}
-
-
-def _sum_of_quotas(boxes: Iterable[RuntimeContainer]) -> int:
-    """In microseconds; a container without a quota counts as 0."""
-    return sum(box.cfs.quota or 0 for box in boxes if box.running and box.cfs)
