@@ -12,6 +12,7 @@ from reference.steps import SIGKILLED, Step
 _BY_KIND: Final[Mapping[type[Step], Capability]] = {
     steps.Stop: Capability.RESTART,
     steps.KillAtRename: Capability.RENAMES,
+    steps.FailWrites: Capability.RENAMES,
     steps.Reboot: Capability.REBOOT,
     steps.Configure: Capability.CONFIGURE,
     steps.Resize: Capability.API_SERVER,

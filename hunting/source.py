@@ -26,8 +26,8 @@ from conformance.scenario import Level, Source, scenario
 from reference import CPUSet
 from reference.steps import (
     AskAllocatable, AskMetrics, AskPodResources, Container, Device, EndStopping, FailUpdates,
-    KillAtRename, Kind, KubeletConfig, Pod, PodResources, RegisterDevices, RestartPolicy,
-    RestartRuntime, TakeOver,
+    FailWrites, KillAtRename, Kind, KubeletConfig, Pod, PodResources, RegisterDevices,
+    RestartPolicy, RestartRuntime, TakeOver,
 )
 
 '''
@@ -80,7 +80,7 @@ def call_of(step: Step) -> str:
             return _call("kill_container", name, container, exit_code=code)
         case steps.AwaitReconcile():
             return _call("await_reconcile")
-    if isinstance(step, steps.TakeOver):
+    if isinstance(step, steps.TakeOver | steps.FailWrites):
         return _call("take", step)
     if isinstance(step, _ASKS):
         return _call("ask", step)

@@ -95,6 +95,7 @@ from reference.steps import (
     Delete,
     EndStopping,
     FailUpdates,
+    FailWrites,
     FloodPodResources,
     KillAtRename,
     KillContainer,
@@ -252,9 +253,16 @@ class Node:
             case KillAtRename(number=number, after=after, any_file=any_file):
                 if any_file or not has(self._release, Behaviour.KEYED_BY_POD):
                     raise NotModelled(f"KillAtRename by release {self._release}")
+                if self._kubelet is not None and self._kubelet.cpu_manager.state.failures:
+                    raise NotModelled("KillAtRename while writes fail")
                 self._crash = Crash(number, after=after)
                 if self._kubelet is not None:
                     self._kubelet.kill_at_write(self._crash)
+            case FailWrites(times=times):
+                kubelet = self._running(step)
+                if self._crash is not None or not has(self._release, Behaviour.KEYED_BY_POD):
+                    raise NotModelled(f"FailWrites by release {self._release}, or before a kill")
+                kubelet.cpu_manager.state.failures = times
             case Reboot(machine=name):
                 self._reboot(step, name)
             case Configure(config=config):

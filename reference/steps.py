@@ -442,6 +442,18 @@ class FailUpdates:
 
 
 @dataclass(frozen=True, slots=True)
+class FailWrites:
+    """Let the next ``times`` writes of the running kubelet's state file fail, as on a full file
+    system (ENOSPC); 0: none. A kubelet that starts later can write."""
+
+    times: int
+
+    @property
+    def sentence(self) -> str:
+        return f"let the next {self.times} writes of the state file fail: no space left on device"
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """One device that a plugin serves. ``numa_nodes``: the ids of the NUMA nodes that it is near
     to; empty where the plugin names none, or, with ``names_none``, where it sends an empty list."""
@@ -519,7 +531,7 @@ Step: TypeAlias = (
     Start | Stop | KillAtRename | Reboot | Configure | TakeOver | Apply | Delete | Replace
     | ApplyTogether | ReplaceStopping | EndStopping | Resize | AddEphemeral | RemoveState
     | WriteState | Tamper | AwaitReconcile | TamperQuota | KillContainer | Spin | AskPodResources
-    | AskAllocatable | FloodPodResources | AskMetrics | RestartRuntime | FailUpdates
+    | AskAllocatable | FloodPodResources | AskMetrics | RestartRuntime | FailUpdates | FailWrites
     | RegisterDevices | DaemonReload | AwaitCrashLoop | OfflineCPUs | OnlineCPUs
 )  # fmt: skip
 

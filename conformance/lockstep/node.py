@@ -46,8 +46,8 @@ class LockstepNode(Steps, Promises):
         self._lost = cpus
 
     def expect_broken(self, *rules: str) -> None:
-        """Accept that these invariants are broken: a known defect, which the scenario and the model
-        state."""
+        """Accept that these invariants are broken, as the scenario and the model say: by a known
+        defect, or because the state file cannot be written."""
         self._comparison.known_broken.update(rules)
 
     def expect_as_modelled(self) -> None:

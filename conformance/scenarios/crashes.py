@@ -12,6 +12,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.promises import AS_BOOKED
 from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios.abilities import CRASHES, EDITS
 from conformance.scenarios.outcomes import promise_running
@@ -20,7 +21,7 @@ from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.state_checkpoint import Checkpoint
 from reference.errors import CheckpointError
-from reference.steps import KillAtRename, Kind
+from reference.steps import FOR_EVER, FailWrites, KillAtRename, Kind
 
 _crash: Final = partial(promised, area="crash")
 
@@ -28,6 +29,7 @@ TORN: Final = issue(
     136604, "a kubelet that is killed between two writes of its state file does not start again"
 )
 ATOMIC: Final = pull(59214, "the state file is a checkpoint, which is renamed into place")
+_LOGGED: Final = pull(59214, "a state that cannot be saved is logged, and the kubelet goes on")
 SHARED: Final = issue(104837, "the state file had CPUs both in the shared pool and in an entry")
 
 _atomic: Final = partial(_crash, source=ATOMIC, needs=Needs(free=4), capabilities=CRASHES)
@@ -240,3 +242,25 @@ def between_init_and_app_container(node: LockstepNode) -> None:
     _promise_all_held(node, "a", "other")
     node.promise_cpus("Both containers have the same CPUs", "a/c", entered, node.taken("a"))
     node.promise_cpus("The other pod keeps its CPU", "other/c", held, node.taken("other"))
+
+
+@_crash(_LOGGED, since="1.20", needs=Needs(free=5), capabilities=CRASHES)
+def pods_are_pinned_while_writes_fail(node: LockstepNode) -> None:
+    """A pod has CPUs of its own though the kubelet cannot write its state file.
+    The file system is full. The kubelet knows the CPUs by heart: no other container gets them, and
+    the first write that succeeds has the entries of all pods."""
+    node.boot_with(best_effort("shared"))
+    before = node.view.state_file
+    node.expect_broken(AS_BOOKED)  # the file is behind
+    node.take(FailWrites(FOR_EVER))
+    node.run(guaranteed("a", 2))
+    node.run(guaranteed("b", 1))
+    node.promise_equal("The file is as before", "state file", before, node.view.state_file)
+    held = [node.cpuset(pod) for pod in ("a", "b", "shared")]
+    both, pool = held[0] | held[1], held[2]
+    node.promise_equal("The pods have CPUs of their own", "CPUs of a and b", 3, len(both))
+    node.promise_cpus("The others have the rest", "cpuset shared/c", node.cpus - both, pool)
+    node.take(FailWrites(0))
+    node.run(guaranteed("late", 1))
+    node.promise_taken("The file has the CPUs of every pod", "a", held[0])
+    node.promise_taken("The file has the CPUs of every pod", "b", held[1])

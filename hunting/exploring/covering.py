@@ -43,8 +43,8 @@ _OWN: Final = 0.7
 #: How many rows are drawn by chance at a time. The one with most new triples is taken.
 _CHOICES: Final = 4
 #: How many rows are drawn for a pair, or for another story. The one with most new pairs is taken.
-#: With one row alone all pairs would take twice as many histories; with twenty, a tenth fewer.
-_DRAWN_FOR_PAIRS: Final = 10
+#: With one row alone all pairs would take twice as many histories; with twenty, a twentieth fewer.
+_DRAWN_FOR_PAIRS: Final = 14
 #: The parts of a row that a second story on the same node has.
 _OF_STORIES: Final = (Part.POD, Part.EVENT)
 

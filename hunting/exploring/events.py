@@ -17,7 +17,7 @@ from conformance.pods import best_effort, burstable, guaranteed
 from conformance.subject import Capability
 from hunting.exploring.drafting import Draft
 from hunting.exploring.pods import RESTARTS_ALL, pod_of
-from hunting.exploring.settings import machine_of
+from hunting.exploring.settings import machine_of, registration
 from hunting.scope import POD_LEVEL
 from reference import Checkpoint, CPUSet
 from reference.behaviours import Behaviour
@@ -29,7 +29,9 @@ from reference.pods.pod_level_resources import pod_managers_on
 from reference.pods.qos import memory_request, pod_milli_cpus
 from reference.releases import has
 from reference.steps import (
+    CREATE,
     FOR_EVER,
+    UPDATE,
     AddEphemeral,
     Apply,
     ApplyTogether,
@@ -40,6 +42,7 @@ from reference.steps import (
     Delete,
     EndStopping,
     FailUpdates,
+    FailWrites,
     KillAtRename,
     KillContainer,
     KubeletConfig,
@@ -150,6 +153,15 @@ def _three_at_once(draft: Draft) -> bool:
     return draft.take(ApplyTogether((guaranteed("at-once-1", 2), shared, _second(draft))))
 
 
+def _slow_runtime(draft: Draft) -> bool:
+    """The pool changes while a pod's first container is created, and then while a shared container
+    is given the pool before."""
+    shared, late = burstable("shared", request="500m"), guaranteed("late", 1)
+    created = ApplyTogether((shared, guaranteed("at-once", 1)), slow=CREATE)
+    updated = ApplyTogether((late, _second(draft)), slow=UPDATE)
+    return draft.take(created, updated, AwaitReconcile())
+
+
 def _kill(draft: Draft, *kinds: Kind, exit_code: int | None = None) -> bool:
     name = draft.container(*kinds)
     code = {} if exit_code is None else {"exit_code": exit_code}
@@ -192,9 +204,22 @@ def _refuse(draft: Draft, times: int) -> bool:
 
 
 def _refuse_all(draft: Draft) -> bool:
-    """Rounds in which every update fails, then one that sends the updates again."""
+    """Rounds in which every update fails, or every one of one container, then one that sends the
+    updates again."""
     refusing = FailUpdates(FOR_EVER), Apply(guaranteed("late", 1)), AwaitReconcile()
-    return draft.take(*refusing, FailUpdates(0), AwaitReconcile())
+    shared, last = Apply(burstable("shared", request="500m")), Apply(guaranteed("last", 1))
+    of_one = FailUpdates(FOR_EVER, draft.container()), last, AwaitReconcile()
+    return draft.take(*refusing, shared, *of_one, FailUpdates(0), AwaitReconcile())
+
+
+def _plugin_fails(draft: Draft) -> bool:
+    """A pod's devices cannot be allocated, and then they can."""
+    devices = registration(draft.row, draft.task.machine, draft.task.release)
+    if devices is None or draft.row["requested devices"] == "none":
+        return False
+    again = pod_of(draft.row, draft.room, f"{_own(draft).name}-3")
+    failing = replace(devices, failures=1)
+    return draft.take(Delete(_own(draft).name), failing, Apply(_second(draft)), Apply(again))
 
 
 def _resized(pod: Pod, name: str, by: int) -> Pod | None:
@@ -375,6 +400,14 @@ def _killed_at_write(draft: Draft, *, after: bool) -> bool:
     return draft.take(*kill) and draft.register()
 
 
+def _writes_fail(draft: Draft) -> bool:
+    """A pod is admitted while one write of the state file fails, and a second one while all do. The
+    next kubelet starts over a file that is behind."""
+    one_fails = FailWrites(1), Apply(_second(draft))
+    all_fail = FailWrites(FOR_EVER), Apply(guaranteed("late", 1)), Delete(_own(draft).name)
+    return draft.take(*one_fails, *all_fail) and draft.restart(kill=True)
+
+
 def _too_large(draft: Draft) -> bool:
     """A pod whose first container fits, and has the name of one of the row's pod. The second one
     does not fit."""
@@ -417,6 +450,7 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "three pods while down": Event(_three_while_down, Capability.RESTART),
     "three pods at once": Event(_three_at_once, Capability.CALLS, 18),
+    "a slow runtime": Event(_slow_runtime, Capability.CALLS, 26),
     "a container restarts all": Event(_restarts_all, Capability.EXIT_CODES, 36),
     "kill a container": Event(_kill, Capability.CONTAINERS),
     "a container ends": Event(lambda draft: _kill(draft, exit_code=0), Capability.EXIT_CODES),
@@ -428,6 +462,7 @@ EVENTS: Final[dict[str, Event]] = {
     "refuse one update": Event(lambda draft: _refuse(draft, 1), Capability.CALLS),
     "refuse twenty updates": Event(lambda draft: _refuse(draft, _MANY), Capability.CALLS),
     "refuse every update for a while": Event(_refuse_all, Capability.CALLS),
+    "an allocation of devices fails": Event(_plugin_fails, Capability.DEVICES, 20),
     "restart the runtime": Event(
         lambda draft: draft.take(RestartRuntime(), AwaitReconcile()), Capability.RUNTIME
     ),
@@ -452,6 +487,7 @@ EVENTS: Final[dict[str, Event]] = {
     "state file removed": Event(lambda draft: draft.restart(RemoveState()), Capability.EDIT_STATE),
     "killed before a write": Event(partial(_killed_at_write, after=False), Capability.RENAMES),
     "killed after a write": Event(partial(_killed_at_write, after=True), Capability.RENAMES),
+    "writes fail until a restart": Event(_writes_fail, Capability.RENAMES, 18),
     "a pod that does not fit": Event(_too_large),
     "smaller machine": Event(_smaller_machine, Capability.REBOOT),
 }

@@ -239,6 +239,9 @@ TAKES: Final[Mapping[tuple[str, str], Row]] = {
     ("event", "kill a sidecar"): {"sidecar": "one CPU"},
     ("event", "a container restarts all"): {"restart rule": "all containers"},
     ("event", "options off"): {"full-pcpus-only": "on"},
+    ("event", "an allocation of devices fails"): {
+        "devices": "one a NUMA node", "requested devices": "one",
+    },
     ("then", "first pod goes"): {"before": "one pod"},
     **{("requested devices", one): {"devices": "one a NUMA node"}
        for one in BY_NAME["requested devices"].values[1:]},

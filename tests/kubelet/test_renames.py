@@ -71,6 +71,36 @@ def test_it_is_killed_there(
     assert (state.read_text() if state.exists() else None) == (kept[-1] if kept else None)
 
 
+def test_renames_fail_until_another_program_starts(sandbox: Sandbox, script: Script) -> None:
+    """Those of the state file alone. It goes on with the next one that does not fail."""
+    waits = (
+        "import os, time\n"
+        "while not os.path.exists('/var/lib/kubelet/go'):\n"
+        "    time.sleep(0.01)\n"
+        "plainly = os.rename\n"
+        "def rename(old, new):\n"
+        "    try:\n"
+        "        plainly(old, new)\n"
+        "    except OSError as error:\n"
+        "        print(error.strerror)\n"
+        "os.rename = rename\n"
+    )
+    program = script(waits + WRITER)
+    sandbox.start([str(program)], os.environ)
+    sandbox.fail_renames(2)
+    go = sandbox.path("/var/lib/kubelet/go")
+    go.touch()
+    assert sandbox.bell.until(lambda: not sandbox.running, 30)
+    assert sandbox.log is not None
+    full = [line for line in sandbox.log.excerpt(tail=10).splitlines() if "space" in line]
+    assert full == ["No space left on device"] * 2
+    assert sandbox.versions() == ["3"]
+    assert sandbox.path("/var/lib/kubelet/other").read_text() == "3"
+    sandbox.fail_renames(9)
+    _run(sandbox, program)
+    assert sandbox.versions(1) == ["1", "2", "3"]
+
+
 def test_nobody_waits_for_a_rename_that_never_comes(sandbox: Sandbox, script: Script) -> None:
     """The program ends by itself, and the next one is not killed."""
     sandbox.kill_at_rename(4, after=False)

@@ -16,6 +16,7 @@ from reference import CPUSet, IllegalStep, Node, NotModelled
 from reference.cpumanager.metrics import ALIGNED_CONTAINERS, IN_ONE_CACHE, REQUESTS
 from reference.steps import (
     CREATE,
+    FOR_EVER,
     UPDATE,
     Apply,
     ApplyTogether,
@@ -27,6 +28,7 @@ from reference.steps import (
     Delete,
     Device,
     FailUpdates,
+    FailWrites,
     KillAtRename,
     KillContainer,
     Kind,
@@ -282,6 +284,41 @@ def test_updates_of_one_container_are_refused_and_others_follow(times: int) -> N
     assert view.cpusets["shared"]["c2"] == view.shared_pool
     assert view.cpusets["shared"]["c1"] == (before if refused_for_ever else view.shared_pool)
     assert FailUpdates(times, "c1").sentence.endswith("updates of container c1")
+
+
+def test_a_state_file_that_cannot_be_written_is_behind_until_the_next_write() -> None:
+    """A pod costs two writes of the whole state: one that fails hides nothing, two hide the pod."""
+    shared = best_effort("shared")
+    written, once = (
+        do(node(Apply(shared), *failing), Apply(guaranteed("a", 2)))
+        for failing in ((), (FailWrites(1),))
+    )
+    assert (once.state_file, once.cpusets) == (written.state_file, written.cpusets)
+    assert len(once.versions) == len(written.versions) - 1
+    made = node(Apply(shared), FailWrites(2))
+    before = made.view().state_file
+    view = do(made, Apply(guaranteed("a", 2)))
+    assert (view.state_file, view.cpusets, view.versions) == (before, written.cpusets, ())
+    view = do(made, Apply(guaranteed("b", 1)))
+    assert view.assignments["a"]["c"] == view.cpusets["a"]["c"] == written.cpusets["a"]["c"]
+
+
+def test_a_kubelet_that_starts_can_write_again() -> None:
+    """It knows what the file says, and admits the pods over it."""
+    made = node(Apply(guaranteed("a", 2)), FailWrites(FOR_EVER), Apply(guaranteed("b", 1)))
+    own = made.view().cpusets["b"]["c"]
+    assert "b" not in made.view().assignments
+    view = do(made, Stop(kill=True), Start())
+    assert view.assignments["b"]["c"] == view.cpusets["b"]["c"] == own
+
+
+def test_where_failing_writes_are_not_modelled() -> None:
+    with pytest.raises(NotModelled, match="before a kill"):
+        node(KillAtRename(1), FailWrites(1))
+    with pytest.raises(NotModelled, match="while writes fail"):
+        node(FailWrites(1), KillAtRename(1))
+    with pytest.raises(IllegalStep, match="does not run"):
+        node(Stop(), FailWrites(1))
 
 
 def test_a_refused_update_is_not_sent_again_once_the_former_cpuset_is_right() -> None:

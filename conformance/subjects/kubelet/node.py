@@ -178,6 +178,8 @@ class KubeletNode(SteppedNode):
                 self._asked = step
             case steps.KillAtRename(number=number, after=after, any_file=any_file):
                 self._sandbox.kill_at_rename(number, after=after, any_file=any_file)
+            case steps.FailWrites(times=times):
+                self._sandbox.fail_renames(times)
             case steps.FloodPodResources(times=times):
                 self._flood = self._pod_resources.flood(times)
             case steps.RegisterDevices(resource=resource, devices=devices):

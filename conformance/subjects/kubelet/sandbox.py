@@ -148,6 +148,11 @@ class Sandbox:
         order = {"number": number, "after": after, "any_file": any_file}
         self._ask({"do": "kill at rename", **order})
 
+    def fail_renames(self, times: int) -> None:
+        """Let the next ``times`` renames of the state file fail (ENOSPC), until another kubelet
+        starts. Raises :class:`SubjectLostError`."""
+        self._ask({"do": "fail renames", "times": times})
+
     def versions(self, beyond: int = 0) -> list[str]:
         """Every version of the state file that was renamed into place, oldest first, without the
         first ``beyond``."""

@@ -553,6 +553,19 @@ class AcceptsSomeReservedCPUs(StaticPolicy):
             super()._validate_reserved(default)
 
 
+class DropsUnwrittenEntries(StaticPolicy):
+    """Forgets a container's entry if it cannot write it."""
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
+        """The CPUs have left the shared pool all the same."""
+        fails = state.failures
+        super().allocate(state, pod, container, hint)
+        if fails:
+            state.entries.get(pod.uid, {}).pop(container.name, None)
+
+
 class EntersBeforeTaking(StaticPolicy):
     """Writes a container's entry before it takes the CPUs from the shared pool."""
 

@@ -217,6 +217,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
               "crash/during-the-first-start")),
     "forgets-what-init-holds": Miniature(policies.ForgetsWhatInitHolds,
         "crash/between-init-and-app-container"),
+    "drops-unwritten-entries": Miniature(policies.DropsUnwrittenEntries,
+        "crash/pods-are-pinned-while-writes-fail"),
     "enters-before-taking": Miniature(policies.EntersBeforeTaking,
         "crash/no-version-shares-an-exclusive-cpu",
         also=("crash/half-taken-cpus-stop-the-kubelet",)),

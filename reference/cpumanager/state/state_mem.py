@@ -44,12 +44,13 @@ class State:
     container. ``pod_entries``: CPUs of whole pods by uid. ``baselines``: what each container of
     ``entries`` was given first, if ``keeps_baselines`` (1.37, feature gate
     InPlacePodVerticalScalingExclusiveCPUs). ``changes`` counts the writes, ``versions`` has each
-    since they were last taken away, ``crash`` says at which the kubelet is killed. Only the
-    methods, which raise :class:`Killed`, may change the others."""
+    since they were last taken away, ``crash`` says at which the kubelet is killed, and ``failures``
+    how many of the next ones fail: a kubelet logs that, and goes on. Only the methods, which raise
+    :class:`Killed`, may change the others."""
 
     __slots__ = (
-        "baselines", "changes", "crash", "default", "entries", "keeps_baselines", "pod_entries",
-        "policy_name", "versions",
+        "baselines", "changes", "crash", "default", "entries", "failures", "keeps_baselines",
+        "pod_entries", "policy_name", "versions",
     )  # fmt: skip
 
     def __init__(self, policy_name: str, *, keeps_baselines: bool = False) -> None:
@@ -62,6 +63,7 @@ class State:
         self.changes = 0
         self.versions: list[Version] = []
         self.crash: Crash | None = None
+        self.failures = 0
 
     @classmethod
     def restored(cls, checkpoint: Checkpoint, *, keeps_baselines: bool = False) -> State:
@@ -93,6 +95,9 @@ class State:
 
     def _write(self, before: State | None) -> None:
         """The write that follows a change. Raises :class:`Killed`."""
+        if self.failures:
+            self.failures -= 1
+            return
         crash = self.crash
         if crash is not None:
             crash.left -= 1
@@ -109,6 +114,7 @@ class State:
         twin.changes = self.changes
         twin.versions = list(self.versions)
         twin.crash = self.crash.copy() if self.crash is not None else None
+        twin.failures = self.failures
         return twin
 
     def checkpoint(self) -> Checkpoint:

@@ -7,9 +7,10 @@ ends when the control socket does, when the runner's pidfd shows its end, or whe
 The kernel then kills all processes in the pid namespace, and removes the mounts, the tmpfs and the
 network with the last one. No cleanup is needed.
 
-Messages are JSON objects. ``{"do": "start" | "terminate" | "kill" | "kill at rename" | "machine" |
-"socket", …}`` is answered by ``{"ok": true}`` (``socket``: with the descriptor) or ``{"error":
-text}``. ``{"event": "ready", …}`` and ``{"event": "exited", "status": n}`` come without a request.
+Messages are JSON objects. ``{"do": "start" | "terminate" | "kill" | "kill at rename" | "fail
+renames" | "machine" | "socket", …}`` is answered by ``{"ok": true}`` (``socket``: with the
+descriptor) or ``{"error": text}``. ``{"event": "ready", …}`` and ``{"event": "exited", "status":
+n}`` come without a request.
 """
 
 from __future__ import annotations
@@ -103,9 +104,11 @@ class Init:
                 "after": bool(after),
                 "any_file": bool(any_file),
             }:
-                if not self._can_watch_calls:
-                    raise OSError(errno.ENOSYS, "this kernel has no seccomp notifications")
+                self._require_watching()
                 self._renames.arm(number, after=after, any_file=any_file)
+            case {"do": "fail renames", "times": int(times)}:
+                self._require_watching()
+                self._renames.fail(times)
             case {"do": "machine", "folder": str(folder)}:
                 root.bind_machine(folder)
                 cgroups.make_root()
@@ -114,6 +117,10 @@ class Init:
             case _:
                 raise OSError(errno.EINVAL, f"not understood: {order}")
         return []
+
+    def _require_watching(self) -> None:
+        if not self._can_watch_calls:
+            raise OSError(errno.ENOSYS, "this kernel has no seccomp notifications")
 
     def _start(
         self, argv: list[str], env: dict[str, str], log: int, paths: list[str] | None

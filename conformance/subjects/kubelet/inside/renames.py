@@ -1,13 +1,15 @@
-"""Keeps every version of a kubelet's state file, and kills a kubelet at one of them.
+"""Keeps every version of a kubelet's state file, and kills a kubelet at one or lets writes fail.
 
 A kubelet writes a new version beside its state file and renames it into place
 (``checkpointmanager``). Pid 1 is notified of each such rename, and keeps a copy of the version. At
 the rename that the runner chose it kills the kubelet: before the rename, or after it has done the
 rename itself. The renames of the state file count, or those of all files of the kubelet's root.
+A rename that is to fail fails with ENOSPC.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -30,10 +32,15 @@ class Renames:
         self._after = False
         self._any_file = False
         self._versions = 0
+        self._failures = 0
 
     def begin(self) -> None:
-        """Forget an earlier kill: a kubelet starts."""
-        self.killed = ""
+        """Forget an earlier kill, and let no rename fail: a kubelet starts."""
+        self.killed, self._failures = "", 0
+
+    def fail(self, times: int) -> None:
+        """Let the next ``times`` renames of the state file fail."""
+        self._failures = times
 
     def arm(self, number: int, *, after: bool, any_file: bool = False) -> None:
         """Kill the kubelet at the ``number``-th rename from now on, of the state file or of
@@ -47,6 +54,9 @@ class Renames:
         counts = file.startswith(f"{STATE_DIR}/") if self._any_file else file == STATE_FILE
         if not counts and file != STATE_FILE:
             return None
+        if file == STATE_FILE and self._failures:
+            self._failures -= 1
+            return errno.ENOSPC
         draft = calls.text_at(pid, arguments[old])
         last = counts and self._left == 1
         self._left = max(self._left - counts, 0)
