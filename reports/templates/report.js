@@ -15,7 +15,7 @@ for (const button of document.querySelectorAll("button.copy")) {
 }
 
 // Each source's link stands once on the page; here it stands where the source is named.
-for (const named of document.querySelectorAll("#scenarios cite a")) {
+for (const named of document.querySelectorAll("#scenarios .promise a")) {
   named.href = document.querySelector(`${named.hash} a`).href;
 }
 
