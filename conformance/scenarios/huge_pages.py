@@ -201,6 +201,20 @@ def reported_beside_memory(node: LockstepNode) -> None:
 # -- a kubelet that starts -------------------------------------------------------------------------
 
 
+@_of_pages(capabilities=(*MEMORY, *REJECTIONS))
+def pages_of_two_sizes_are_set_apart(node: LockstepNode) -> None:
+    """Where huge pages have two sizes, neither counts as ordinary memory.
+    A NUMA node has 32 MiB of each. A pod requests more than what both leave, and less than what
+    one of them leaves."""
+    every = dict.fromkeys(node.numa_nodes, 32)
+    small, large = _pages_of(node, every), _pages_of(node, every, 4)
+    free = dict.fromkeys(node.numa_nodes, MIB_OF_A_NODE - 1)
+    boot_with_free(node, SINGLE, free, changed=lambda machine: large(small(machine)))
+    status = node.apply(guaranteed_of("a", [with_mebibytes(exclusive("c", 1), 80)]))
+    promise_refused(node, status, "TopologyAffinityError")
+    run(node, guaranteed_of("b", [with_mebibytes(exclusive("c", 1), 60)]))
+
+
 @_of_pages(capabilities=(*MEMORY, *REJECTIONS, *RESTARTED))
 def restart_keeps_huge_pages(node: LockstepNode) -> None:
     """Huge pages of a pod that runs stay taken when the kubelet restarts.

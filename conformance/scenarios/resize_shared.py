@@ -64,6 +64,16 @@ def limit_becomes_quota(node: LockstepNode) -> None:
     _promise_size(node, "b", 1000, 2000)
 
 
+@_granted(since="1.33", needs=Needs(free=2), capabilities=API_SERVER)
+def memory_request_alone_is_resized(node: LockstepNode) -> None:
+    """A resize that changes nothing but a memory request is carried out.
+    The limit stays, so the runtime has little to do."""
+    pod = burstable("b", request="500m")
+    node.boot_with(pod, config=in_cluster(node))
+    one = replace(pod.containers[0], memory_request="96Mi")
+    promise_granted(node, node.resize(replace(pod, containers=(one,))))
+
+
 @_granted(since="1.32", needs=Needs(free=3), capabilities=(*API_SERVER, *QUOTAS, *CALLS))
 def containers_shrink_before_others_grow(node: LockstepNode) -> None:
     """At a resize the kubelet shrinks a pod's containers before it grows others.

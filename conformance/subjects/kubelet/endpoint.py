@@ -15,6 +15,8 @@ _PATIENCE: Final = 2.0
 _LARGEST: Final = 32 << 20
 #: :attr:`PodStatus.resize` before the kubelet has decided.
 NOT_SEEN: Final = "not seen yet"
+#: The same while it carries the resize out.
+IN_PROGRESS: Final = "in progress"
 
 
 class NoAnswer(Exception):
@@ -208,6 +210,8 @@ def _resize(pod: _Pod) -> str:
     for one in status.conditions:
         if one.type == "PodResizePending":
             return f"{one.reason}: {one.message}"
+    if any(one.type == "PodResizeInProgress" for one in status.conditions):
+        return IN_PROGRESS
     if status.observed is not None and status.observed < pod.metadata.generation:
         return NOT_SEEN
     return status.resize
