@@ -25,8 +25,8 @@ class Phase(Enum):
 class PodView:
     """One pod: ``reason`` and ``message`` are the API's ``status.reason`` and ``.message`` of a
     rejected pod, whole and unchanged (``""`` otherwise); ``qos`` is ``status.qosClass``.
-    ``resize`` is why a resize in place has not been granted, as ``Infeasible: …`` or
-    ``Deferred: …`` (``""``: none was asked for, or it was granted)."""
+    ``resize`` is why a resize in place has not ended, as ``Infeasible: …`` or ``Deferred: …``, or
+    ``in progress`` (``""``: none was asked for, or it has ended)."""
 
     phase: Phase
     reason: str = ""

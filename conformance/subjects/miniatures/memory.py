@@ -294,6 +294,19 @@ class CountsHugePagesAsMemory(MemoryManager):
         super().__init__(state, **how)
 
 
+class CountsFirstHugePagesAsMemory(MemoryManager):
+    """Hands out the memory of huge pages of the first size as ordinary memory too, where there are
+    several sizes."""
+
+    def __init__(self, state: State, **how: Any) -> None:
+        for node in state.machine.values():
+            pages = [one.allocatable for kind, one in node.tables.items() if kind != MEMORY]
+            for first in pages[:-1]:
+                node.tables[MEMORY].allocatable += first
+                node.tables[MEMORY].free += first
+        super().__init__(state, **how)
+
+
 class RefusesMissingSizes(MemoryManager):
     """Refuses a pod with huge pages of a size that the machine has not, and goes on."""
 

@@ -470,6 +470,55 @@ class PacksOverEveryNode(StaticPolicy):
         return taken
 
 
+class SpreadsOverUnevenNodes(StaticPolicy):
+    """Under distribute-cpus-across-numa, spreads a request over two NUMA nodes of different sizes
+    that is larger than a NUMA node is on average."""
+
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
+        taken = _halves(self.topology, available, count)
+        sizes = {mask.bit_count() for mask in self.topology.numa_masks.values()}
+        is_large = count > len(self.topology.cpus) // len(self.topology.numa_masks)
+        is_spread = self.options.distribute_across_numa and len(sizes) > 1 and is_large
+        if is_spread and len(taken) == count:
+            return taken
+        return super().take(available, count, hint_nodes)
+
+
+class PacksLargeRequests(StaticPolicy):
+    """Under distribute-cpus-across-cores, packs a request for more CPUs than a socket has cores."""
+
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
+        topology = self.topology
+        is_large = count > topology.num_cores // len(topology.socket_masks)
+        if self.options.strategy == "spread" and is_large:
+            return take_by_topology(topology, available, count, release=self.release)
+        return super().take(available, count, hint_nodes)
+
+
+class AveragesUncoreCaches(StaticPolicy):
+    """Takes an uncore cache as a whole where as many of its CPUs are free as caches have on
+    average."""
+
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
+        masks = self.topology.uncore_masks.values()
+        average = len(self.topology.cpus) // max(len(masks), 1)
+        for mask in masks if self.options.strategy == "uncore" else ():
+            size, free = mask.bit_count(), (mask & available.mask).bit_count()
+            if size != average == free and size <= count:
+                cache = CPUSet.of_mask(mask)
+                return cache | super().take(available - cache, count - size, hint_nodes)
+        return super().take(available, count, hint_nodes)
+
+
+class AlignsToOneSocket(StaticPolicy):
+    """Under align-by-socket, takes CPUs of one socket of a hint first, and then any."""
+
+    def take_near(self, available: CPUSet, count: int, hint: Hint | None) -> CPUSet:
+        if hint is not None and hint.nodes and self.options.align_by_socket:
+            hint = hint._replace(nodes=hint.nodes & -hint.nodes)
+        return super().take_near(available, count, hint)
+
+
 class SpreadsAFullNode(StaticPolicy):
     """Under distribute-cpus-across-numa, spreads a request that is as large as a NUMA node over
     two."""

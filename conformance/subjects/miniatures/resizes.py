@@ -9,6 +9,7 @@ from conformance.subjects.miniatures.nodes import Reader
 from reference.kubelet.in_cluster import DEFERRED_ACCEPTED
 from reference.pods.pod import Kind, Pod
 from reference.steps import Apply, Delete, KillContainer, KubeletConfig, Resize, Start, Step
+from reference.view import PodView
 
 
 class LeavesQuotas(Reader):
@@ -47,6 +48,30 @@ class GrowsAndShrinksInTurn(Reader):
         for one in step.pod.containers:
             if one.name in after:
                 self._runtime.set_cfs(uid, one.name, after[one.name])
+
+
+class NeverEndsMemoryRequests(Reader):
+    """Says for ever that a resize is in progress that changes memory requests alone."""
+
+    unending = ""
+
+    def do(self, step: Step) -> None:
+        if isinstance(step, Resize):
+            held = self._manifests[step.pod.name]
+            alone = _without_memory_requests(held) == _without_memory_requests(step.pod)
+            self.unending = step.pod.name if alone and held != step.pod else ""
+        super().do(step)
+
+    def _pods(self) -> dict[str, PodView]:
+        pods = super()._pods()
+        if self.unending in pods:
+            pods[self.unending] = replace(pods[self.unending], resize="in progress")
+        return pods
+
+
+def _without_memory_requests(pod: Pod) -> Pod:
+    containers = tuple(replace(one, memory_request=None) for one in pod.containers)
+    return replace(pod, containers=containers)
 
 
 class OverlooksResizePolicies(Reader):
