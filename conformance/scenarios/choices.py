@@ -23,6 +23,7 @@ from conformance.scenarios.sources import (
     UNCORE_CACHE,
 )
 from reference import CPUSet
+from topologies import machine
 
 _ACROSS_NUMA: Final = "distribute-cpus-across-numa"
 _FULL: Final = "full-pcpus-only"
@@ -31,12 +32,13 @@ _UNCORE: Final = "prefer-align-cpus-by-uncorecache"
 _FOUR_NODES: Final = "1s-4n-32c-smt2"
 #: Eight NUMA nodes of 16 cores with two CPUs each, four in each of two sockets.
 _EIGHT_NODES: Final = "2s-8n-128c-smt2-l3x2"
-#: Four sockets of one NUMA node, which has four cores with two CPUs each.
-_FOUR_SOCKETS: Final = "4s-4n-16c-smt2"
+#: Four sockets of one NUMA node, which has twelve cores with two CPUs each.
+_FOUR_SOCKETS: Final = "4s-4n-48c-smt2"
 #: Eight uncore caches of four cores with two CPUs each.
 _EIGHT_CACHES: Final = "2s-2n-32c-smt2-l3x4"
 #: The same, of which those of the second socket have two cores each.
 _UNEVEN_CACHES: Final = "2s-2n-32c-smt2-l3x4-off18-19,22-23,26-27,30-31,50-51,54-55,58-59,62-63"
+_TWO_NODES: Final = "2s-2n-16c-smt2"
 #: Two NUMA nodes of four CPUs and of three.
 _UNEVEN_NODES: Final = "2s-2n-8c-smt1-off7"
 
@@ -164,12 +166,12 @@ _distributes(
 )
 
 
-@promised(ACROSS_NUMA, area="options", since="1.23", machine=_UNEVEN_NODES)
+@promised(ACROSS_NUMA, area="options", since="1.23", machine=_TWO_NODES)
 def numa_distribution_counts_the_larger_numa_node(node: LockstepNode) -> None:
     """Under distribute-cpus-across-numa a request that fits the larger NUMA node is not shared.
     The NUMA nodes have four CPUs and three. On average they have fewer than are requested."""
-    last = CPUSet([max(node.cpus)])
-    node.boot(with_options(node, _ACROSS_NUMA, reserved=last))
+    config = with_options(node, _ACROSS_NUMA, reserved=CPUSet([6]))
+    node.boot(config, machine=machine(_UNEVEN_NODES))
     shares = _shares(node, node.topology.numa_masks, take(node, "a", 4))
     rule, what = "The larger one gives all", "CPUs of a/c in each NUMA node"
     node.promise_equal(rule, what, [4, 0], shares)
@@ -238,7 +240,7 @@ _uncore(
 )
 
 
-@core(UNCORE_CACHE, area="options", since="1.32", machine="2s-2n-16c-smt2")
+@core(UNCORE_CACHE, area="options", since="1.32", machine=_TWO_NODES)
 def uncore_of_a_whole_socket_decides_nothing(node: LockstepNode) -> None:
     """Where a socket has one uncore cache, CPUs are those without the option.
     On an empty node a CPU, a whole core, and more than a socket has are where they were before the
@@ -258,11 +260,11 @@ def uncore_of_a_whole_socket_decides_nothing(node: LockstepNode) -> None:
         node.promise_cpus("The same CPUs", f"CPUs of after-{len(seen)}/c", expected, seen)
 
 
-@promised(UNCORE_CACHE, area="options", since="1.32", machine=_UNEVEN_CACHES)
+@promised(UNCORE_CACHE, area="options", since="1.32", machine=_EIGHT_CACHES)
 def uncore_counts_the_cpus_of_each_cache(node: LockstepNode) -> None:
     """Where uncore caches have different sizes, one with a reserved core is not taken as a whole.
     The first has as many CPUs left as the caches have on average. Two smaller caches are free."""
-    node.boot(with_options(node, _UNCORE))
+    node.boot(with_options(node, _UNCORE), machine=machine(_UNEVEN_CACHES))
     taken = take(node, "a", 8)
     touched = [mask for mask in node.topology.uncore_masks.values() if mask & taken.mask]
     rule = "The CPUs are whole uncore caches"
@@ -278,12 +280,12 @@ def align_by_socket_keeps_to_both_sockets(node: LockstepNode) -> None:
     """Under align-by-socket a request that needs two sockets lies in two that have room for it.
     Two of the four have it between them. The others have fewer free CPUs, which packing alone
     would take first."""
-    masks, free = node.topology.numa_masks, (3, 6, 6, 5)
+    masks, free = node.topology.numa_masks, (7, 14, 14, 12)
     reserved = node.cpus - _some_of(node, masks, free)
     node.boot(aligning_with(node, "restricted", "align-by-socket", reserved=reserved))
-    shares = _shares(node, masks, take(node, "a", 12))
+    shares = _shares(node, masks, take(node, "a", 28))
     rule, what = "The two give all that they have", "CPUs of a/c in each socket"
-    node.promise_equal(rule, what, [0, 6, 6, 0], shares)
+    node.promise_equal(rule, what, [0, 14, 14, 0], shares)
 
 
 @promised(BY_SOCKET, area="topology", since="1.25", machine="2s-4n-64c-smt2")

@@ -274,14 +274,14 @@ def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
     node.promise_equal("Each CPU is of another core", "cores touched", request, len(cores))
 
 
-@core(sources.ACROSS_CORES, area="options", since="1.31", machine="2s-2n-8c-smt2")
+@core(sources.ACROSS_CORES, area="options", since="1.31", machine="2s-2n-16c-smt2")
 def across_cores_leaves_no_core_out(node: LockstepNode) -> None:
     """Under distribute-cpus-across-cores a second CPU of a core is given once each core gave one.
     The request is for a CPU more than a socket has cores. One CPU is reserved, and no core."""
     node.boot(with_options(node, "distribute-cpus-across-cores", reserved=CPUSet([0])))
-    taken = take(node, "a", 5)
+    taken = take(node, "a", 9)
     cores = len(node.topology.core_ids(taken))
-    node.promise_equal("Each core of a NUMA node gives one", "cores touched", 4, cores)
+    node.promise_equal("Each core of a NUMA node gives one", "cores touched", 8, cores)
 
 
 # -- prefer-align-cpus-by-uncorecache ------------------------------------------------------------
