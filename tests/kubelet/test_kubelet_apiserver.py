@@ -16,7 +16,7 @@ from conformance.kubelets import apiservers
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
 from conformance.subject import Capability, SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet.apiserver import APIServer
-from conformance.subjects.kubelet.apiserver.pods import _restarting, _shows
+from conformance.subjects.kubelet.apiserver.pods import _restarting, _restarts_all, _shows
 from conformance.subjects.kubelet.endpoint import NOT_SEEN
 from conformance.subjects.kubelet.node import KubeletNode, _with_resize
 from conformance.subjects.kubelet.process import FIRST_LIST
@@ -214,6 +214,45 @@ def _with_cpu(cpu: str) -> dict[str, Any]:
 )  # fmt: skip
 def test_when_a_resize_is_known_to_the_server(pod: dict[str, Any], shows: bool) -> None:
     assert _shows(pod, {"c": {"requests": {"cpu": "3"}}}, {}) is shows
+
+
+RESTARTING = {"type": "AllContainersRestarting", "status": "True"}
+ON_42 = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}]
+
+
+def _exited(code: int) -> list[dict[str, Any]]:
+    return [{"name": "c", "state": {"terminated": {"exitCode": code}}}]
+
+
+@pytest.mark.parametrize(
+    ("status", "restarts"),
+    [
+        ({"conditions": [RESTARTING]}, True),
+        ({"conditions": [RESTARTING | {"status": "False"}]}, False),
+        ({"containerStatuses": _exited(42)}, True),
+        ({"containerStatuses": _exited(137)}, False),
+        ({"containerStatuses": [{"name": "c", "state": {"running": {}}}]}, False),
+        ({}, False),
+    ],
+    ids=["it says so", "it has ended", "by its rule", "by another code", "running", "unknown"],
+)
+def test_when_a_kubelet_that_starts_would_restart_all_containers(
+    status: dict[str, Any], restarts: bool
+) -> None:
+    spec = {"containers": [{"name": "c", "restartPolicyRules": ON_42}, {"name": "d"}]}
+    assert _restarts_all({"spec": spec, "status": status}) is restarts
+
+
+def test_a_kubelet_stops_once_the_server_knows_that_all_containers_were_restarted(
+    monkeypatch: pytest.MonkeyPatch, node: KubeletNode
+) -> None:
+    """Else the next kubelet would restart them once more. Seen on a busy host."""
+    applied(node, guaranteed_of("a", [replace(exclusive("c", 1), restarts_all_on=(42,))]))
+    (uid,) = (pod.uid for pod in node._applied.values())
+    answers = iter([{uid}, {uid}, set[str]()])
+    monkeypatch.setattr(node._api, "restarting_all", lambda: next(answers))
+    node.do(Stop())
+    assert list(answers) == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from conformance.subjects.kubelet.endpoint import NOT_SEEN, Endpoint, NoAnswer, PodStatus
+from conformance.subjects.kubelet.endpoint import (
+    IN_PROGRESS,
+    NOT_SEEN,
+    Endpoint,
+    NoAnswer,
+    PodStatus,
+)
 
 Ask = Callable[[bytes], list[PodStatus]]
 
@@ -93,6 +99,7 @@ def test_a_node_may_have_no_pod(ask: Ask, body: bytes) -> None:
 
 
 PENDING = {"type": "PodResizePending", "reason": "Infeasible", "message": "too large"}
+STARTED = {"type": "PodResizeInProgress", "status": "True"}
 REFUSED = "Infeasible: too large"
 
 
@@ -103,9 +110,11 @@ REFUSED = "Infeasible: too large"
         ({"observedGeneration": 1}, NOT_SEEN),
         ({"observedGeneration": 2}, ""),
         ({"conditions": [{"type": "Ready"}, PENDING], "observedGeneration": 1}, REFUSED),
+        ({"conditions": [STARTED], "observedGeneration": 2}, IN_PROGRESS),
+        ({"conditions": [STARTED, PENDING], "observedGeneration": 2}, REFUSED),
     ],
 )
-def test_why_a_resize_is_not_granted(ask: Ask, status: dict[str, Any], resize: str) -> None:
+def test_why_a_resize_has_not_ended(ask: Ask, status: dict[str, Any], resize: str) -> None:
     assert ask(_items(_pod(**status)))[0].resize == resize
 
 

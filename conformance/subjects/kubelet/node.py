@@ -503,13 +503,18 @@ class KubeletNode(SteppedNode):
 
 
 def _is_end_known(api: APIPods | None, process: KubeletProcess, applied: Mapping[str, Pod]) -> bool:
-    """Whether the API server knows which pods have ended. A kubelet shows it a moment earlier
-    itself, and the next kubelet reads it from the server."""
+    """Whether the API server knows which pods have ended, and which containers have started again.
+    A kubelet shows it a moment earlier itself, and the next kubelet reads it from the server. By a
+    status that is late it would restart all containers of a pod once more."""
     if api is None or process.hangs:
         return True
     there = {pod.uid for pod in applied.values()}
     ended = {each.uid for each in process.pods() if each.phase in _ENDED} & there
-    return not ended or ended <= api.ended()
+    if ended and not ended <= api.ended():
+        return False
+    pods = applied.values()
+    restart = {pod.uid for pod in pods if any(one.restarts_all_on for one in pod.containers)}
+    return not restart or not (restart - ended) & api.restarting_all()
 
 
 def _has_forgotten(process: KubeletProcess, pod: Pod) -> bool:

@@ -91,6 +91,11 @@ class APIPods:
         phases = {one["metadata"]["uid"]: one["status"].get("phase") for one in pods}
         return {uid for uid, phase in phases.items() if phase in ("Failed", "Succeeded")}
 
+    def restarting_all(self) -> set[str]:
+        """The uids of the pods that restart all their containers by their status at the server."""
+        pods = self._ask("GET", self._path())["items"]
+        return {one["metadata"]["uid"] for one in pods if _restarts_all(one)}
+
     def offers(self, resource: str) -> int | None:
         """How many devices of this resource the node offers by its status at the server; ``None``
         if the kubelet has not reported any, or not the node."""
@@ -193,6 +198,23 @@ def _restarting(pod: Mapping[str, Any]) -> dict[str, str]:
         if have and differs:
             ids[container["name"]] = status.get("containerID", "")
     return ids
+
+
+def _restarts_all(pod: Mapping[str, Any]) -> bool:
+    """Whether a kubelet that starts now would restart all containers of the pod
+    (``ShouldAllContainersRestart``, ``pkg/kubelet/container/helpers.go``, 1.36)."""
+    conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", ())}
+    if conditions.get("AllContainersRestarting") == "True":
+        return True
+    codes = {
+        container["name"]: rule["exitCodes"]["values"]
+        for container in pod["spec"]["containers"]
+        for rule in container.get("restartPolicyRules", ())
+    }
+    return any(
+        one["state"].get("terminated", {}).get("exitCode") in codes.get(one["name"], ())
+        for one in _statuses(pod)
+    )
 
 
 def _statuses(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
