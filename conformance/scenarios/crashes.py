@@ -16,7 +16,7 @@ from conformance.promises import AS_BOOKED
 from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios.abilities import CRASHES, EDITS
 from conformance.scenarios.outcomes import promise_running
-from conformance.scenarios.sources import INIT_CONTAINERS, issue, pull
+from conformance.scenarios.sources import INIT_CONTAINERS, code, issue, pull
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.state_checkpoint import Checkpoint
@@ -29,7 +29,11 @@ TORN: Final = issue(
     136604, "a kubelet that is killed between two writes of its state file does not start again"
 )
 ATOMIC: Final = pull(59214, "the state file is a checkpoint, which is renamed into place")
-_LOGGED: Final = pull(59214, "a state that cannot be saved is logged, and the kubelet goes on")
+_LOGGED: Final = code(
+    "1.36.4",
+    "pkg/kubelet/cm/cpumanager/state/state_checkpoint.go",
+    "a state that cannot be saved is logged, and the kubelet goes on",
+)
 SHARED: Final = issue(104837, "the state file had CPUs both in the shared pool and in an entry")
 
 _atomic: Final = partial(_crash, source=ATOMIC, needs=Needs(free=4), capabilities=CRASHES)
