@@ -54,7 +54,7 @@ class Capability(Enum):
     CONTAINERS = "kill a container behind the kubelet's back"
     EXIT_CODES = "have a container exit with a code of its own, and stay ended"
     CFS = "see the CFS quota of every running container"
-    RENAMES = "see every version of the state file, and kill the kubelet at one"
+    RENAMES = "see every version of the state file, let one fail, and kill the kubelet at one"
     CALLS = "see and refuse what the kubelet asks of its container runtime"
     METRICS = "ask the kubelet for its metrics"
     RUNTIME = "restart the container runtime"
