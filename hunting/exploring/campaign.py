@@ -302,7 +302,7 @@ class Exploration:
         it differs in new ways as well, it is shrunk once more by these, until the same ``end`` (of
         the monotonic clock). After an interrupt it is the smallest that is known to differ with
         full waiting times."""
-        whole = (walk.history, result)
+        whole = (_up_to(result, walk.history), result)
         alike = [whole]
         if end is None:
             end = self._end_of_shrinking(result.seconds)
