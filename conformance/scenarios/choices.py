@@ -166,7 +166,7 @@ _distributes(
 )
 
 
-@promised(ACROSS_NUMA, area="options", since="1.23", machine=_TWO_NODES)
+@core(ACROSS_NUMA, area="options", since="1.23", machine=_TWO_NODES)
 def numa_distribution_counts_the_larger_numa_node(node: LockstepNode) -> None:
     """Under distribute-cpus-across-numa a request that fits the larger NUMA node is not shared.
     The NUMA nodes have four CPUs and three. On average they have fewer than are requested."""
@@ -260,7 +260,7 @@ def uncore_of_a_whole_socket_decides_nothing(node: LockstepNode) -> None:
         node.promise_cpus("The same CPUs", f"CPUs of after-{len(seen)}/c", expected, seen)
 
 
-@promised(UNCORE_CACHE, area="options", since="1.32", machine=_EIGHT_CACHES)
+@core(UNCORE_CACHE, area="options", since="1.32", machine=_EIGHT_CACHES)
 def uncore_counts_the_cpus_of_each_cache(node: LockstepNode) -> None:
     """Where uncore caches have different sizes, one with a reserved core is not taken as a whole.
     The first has as many CPUs left as the caches have on average. Two smaller caches are free."""

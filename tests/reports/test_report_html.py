@@ -397,7 +397,7 @@ def test_a_source_that_several_scenarios_share_is_linked_once() -> None:
     plain = fakes.result(scenario="a.plain", source_url="no link")
     cards = between(html.document(fakes.run(*kept, plain)), 'id="scenarios"', 'id="machines"')
     listed = f'<li id="o1"><a href="{kept[0].source_url}">{kept[0].source}</a></li>'
-    assert cards.count(f'<a href="#o1">{kept[0].source}</a>') == 2
+    assert cards.count(f"<a href=#o1>{kept[0].source}</a>") == 2
     assert (cards.count(kept[0].source_url), listed in cards) == (1, True)
     assert f"<cite>{plain.source}</cite>" in cards
 
