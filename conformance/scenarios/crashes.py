@@ -251,8 +251,8 @@ def between_init_and_app_container(node: LockstepNode) -> None:
 @_crash(_LOGGED, since="1.20", needs=Needs(free=5), capabilities=CRASHES)
 def pods_are_pinned_while_writes_fail(node: LockstepNode) -> None:
     """A pod has CPUs of its own though the kubelet cannot write its state file.
-    The file system is full. The kubelet knows the CPUs by heart: no other container gets them, and
-    the first write that succeeds has the entries of all pods."""
+    The file system is full. No other container gets the CPUs, and the first write that succeeds has
+    the entries of all pods."""
     node.boot_with(best_effort("shared"))
     before = node.view.state_file
     node.expect_broken(AS_BOOKED)  # the file is behind

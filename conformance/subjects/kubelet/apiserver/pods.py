@@ -208,8 +208,9 @@ def _restarts_all(pod: Mapping[str, Any]) -> bool:
         return True
     codes = {
         container["name"]: rule["exitCodes"]["values"]
-        for container in pod["spec"]["containers"]
+        for container in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"])
         for rule in container.get("restartPolicyRules", ())
+        if rule["action"] == "RestartAllContainers"
     }
     return any(
         one["state"].get("terminated", {}).get("exitCode") in codes.get(one["name"], ())
