@@ -14,7 +14,7 @@ import pytest
 from pinproof.playground import build
 from pinproof.playground.distribution import NotBuilt
 from tests.cli.running import here
-from tests.support import lacking
+from tests.support import devtools, lacking
 from tests.support.browser import CHROMIUM, DESKTOP, PHONE
 from tests.support.devtools import Tab, served, tab
 
@@ -238,6 +238,30 @@ def test_a_page_without_its_files_says_so_in_one_line(tmp_path: Path) -> None:
         assert bare.until("document.getElementById('error')?.textContent") == (
             "choices.json cannot be loaded: HTTP status 404"
         )
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_browser_that_ends_at_its_start_is_started_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """Its second end is an error that tells how it ended."""
+    ends = tmp_path / "ends"
+    starter = tmp_path / "starter"
+    starter.write_text(
+        f'#!/bin/sh\n[ $(cat {ends} | wc -l) -lt {times} ] || exec {CHROMIUM} "$@"\n'
+        f"echo one >> {ends}; echo no memory is left; exit 3\n"
+    )
+    starter.chmod(0o755)
+    ends.touch()
+    monkeypatch.setattr(devtools, "CHROMIUM", str(starter))
+    if times == 1:
+        with tab(tmp_path) as page:
+            assert page.evaluate("1 + 1") == 2
+    else:
+        with pytest.raises(BrokenPipeError) as ended, tab(tmp_path):
+            pass
+        (note,) = ended.value.__notes__
+        assert note == "the browser ended with exit status 3: no memory is left\n"
 
 
 def test_a_captured_node_goes_on_as_it_was(page: Tab, node7: Path) -> None:

@@ -120,8 +120,9 @@ class Tab:
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
             ready, _, _ = select.select([self._from], [], [], 120)
-            data = os.read(self._from, 1 << 20) if ready else b""
-            assert data, "the browser does not answer"
+            assert ready, "the browser does not answer"
+            if not (data := os.read(self._from, 1 << 20)):
+                raise BrokenPipeError
             self._rest += data
         first, _, self._rest = self._rest.partition(b"\0")
         found: dict[str, Any] = json.loads(first)
@@ -137,7 +138,23 @@ class Tab:
 
 @contextlib.contextmanager
 def tab(folder: Path) -> Iterator[Tab]:
-    """An empty page of a Chromium that keeps its profile in ``folder``, and ends afterwards."""
+    """An empty page of a Chromium that keeps its profile in ``folder``, and ends afterwards.
+
+    One that ends before it answers is started once more: seen once, beside two other workers.
+    """
+    with contextlib.ExitStack() as ending:
+        try:
+            page = ending.enter_context(_browser(folder))
+        except BrokenPipeError:
+            page = ending.enter_context(_browser(folder / "again"))
+        yield page
+
+
+@contextlib.contextmanager
+def _browser(folder: Path) -> Iterator[Tab]:
+    """A started Chromium; its exit status and what it printed are notes of the error if it ends."""
+    folder.mkdir(exist_ok=True)
+    printed = folder / "printed"
     theirs, to = _pipe()
     answers, also_theirs = _pipe()
 
@@ -145,18 +162,23 @@ def tab(folder: Path) -> Iterator[Tab]:
         os.dup2(theirs, 3)
         os.dup2(also_theirs, 4)
 
-    browser = subprocess.Popen(
-        [CHROMIUM, *QUIET, f"--user-data-dir={folder / 'profile'}", "--remote-debugging-pipe"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=numbered,
-        pass_fds=(3, 4),
-    )
+    with printed.open("wb") as output:
+        browser = subprocess.Popen(
+            [CHROMIUM, *QUIET, f"--user-data-dir={folder / 'profile'}", "--remote-debugging-pipe"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            preexec_fn=numbered,
+            pass_fds=(3, 4),
+        )
     try:
         os.close(theirs)
         os.close(also_theirs)
         yield Tab(to, answers)
+    except BrokenPipeError as ended:
+        said = printed.read_text(errors="replace")[-2000:]
+        ended.add_note(f"the browser ended with exit status {browser.wait(20)}: {said}")
+        raise
     finally:
         os.close(to)  # upon which it ends by itself
         try:
