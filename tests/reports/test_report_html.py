@@ -402,6 +402,13 @@ def test_a_source_that_several_scenarios_share_is_linked_once() -> None:
     assert f"<cite>{plain.source}</cite>" in cards
 
 
+def test_scenarios_of_the_core_level_are_marked() -> None:
+    more = fakes.result(scenario="pinning.more", level="extended")
+    document = html.document(fakes.run(fakes.result(), more))
+    assert "<b>pinning.whole-cores</b> <small>core</small></summary>" in document
+    assert "<b>pinning.more</b></summary>" in document
+
+
 def test_moments_and_known_failures_are_on_that_page() -> None:
     document = html.document(moments_and_list("x"))
     for part in ('class="strip"', 'id="known"'):
