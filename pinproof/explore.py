@@ -110,7 +110,7 @@ class Asked:
         "kind; or the nodes.",
         autocompletion=machine_names,
     )
-    minutes: float = option(10, "Draw for so many minutes.", "--time", min=0.01)
+    minutes: float = option(10, "Draw for this number of minutes.", "--time", min=0.01)
     seed: int = option(1, "The same seed draws the same histories.")
     jobs: int | None = option(
         None,

@@ -53,7 +53,7 @@ def serve(listener: socket.socket, handler: Handler) -> None:
         except SubjectError as error:
             _send(client, {"error": one_line(str(error), 2000), "status": status_of(error)})
         except (OSError, ValueError, LookupError, TypeError) as error:
-            _send(client, {"error": f"the request is not understood: {error}", "status": 2})
+            _send(client, {"error": f"the request is invalid: {error}", "status": 2})
 
 
 def ask(name: str, folder: Path, request: dict[str, Any], say: Say) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class Asked:
         "of the catalogue too, with all --moves.",
         metavar="HOW",
     )
-    minutes: float | None = option(None, "Stop after so many minutes.", "--time")
+    minutes: float | None = option(None, "Stop after this number of minutes.", "--time")
     jobs: int = option(1, "How many processes search.", "-n", "--jobs", min=1, max=256)
     seed: int = option(0, "Shuffle the searches; 0: small machines first.")
     shard: ShardText = "1/1"

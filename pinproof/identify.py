@@ -41,7 +41,9 @@ class Asked:
     )
     form: Format = option(Format.TEXT, "How to print it.", "--format")
     workers: int = option(WORKERS, "How many histories run at a time.", "-n", min=1, max=16)
-    seconds: float = option(SECONDS, "Begin no history after so many seconds.", "--time", min=1)
+    seconds: float = option(
+        SECONDS, "Begin no history after this number of seconds.", "--time", min=1
+    )
 
 
 @with_options

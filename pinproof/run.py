@@ -77,8 +77,8 @@ class Asked:
     dry_run: bool = option(False, "Print the commands for a real node, and send none.", "--dry-run")
     explore: float | None = option(
         None,
-        "Then explore the subject for so many minutes (pinproof explore), on the machines that "
-        "were named; what is found goes to explored/ in --report.",
+        "Then explore the subject for this number of minutes (pinproof explore), on the machines "
+        "that were named; what is found goes to explored/ in --report.",
         min=0.01,
         metavar="MINUTES",
     )

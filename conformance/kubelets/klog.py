@@ -104,6 +104,8 @@ class Log:
 
     def __init__(self, stream: BinaryIO, ring: Callable[[], None]) -> None:
         self._lines: deque[str] = deque(maxlen=400)
+        #: Of each of these lines, whether it is a piece of a long one that goes on in the next.
+        self._goes_on: deque[bool] = deque(maxlen=400)
         self._errors: deque[str] = deque(maxlen=60)
         self._managers: deque[str] = deque(maxlen=60)
         self._settings: deque[str] = deque(maxlen=10)
@@ -121,6 +123,7 @@ class Log:
                     continue
                 with self._lock:
                     self._lines.append(line)
+                    self._goes_on.append(not raw.endswith(b"\n"))
                     if is_error(line):
                         self._errors.append(line)
                     if is_of_managers(line):
@@ -143,14 +146,14 @@ class Log:
     def lines(self) -> list[str]:
         """The last lines; long lines, which were read in pieces, are joined."""
         with self._lock:
-            pieces = list(self._lines)
+            pieces = list(zip(self._lines, self._goes_on, strict=True))
         whole, open_ended = list[str](), False
-        for piece in pieces:
+        for piece, goes_on in pieces:
             if open_ended:
                 whole[-1] += piece
             else:
                 whole.append(piece)
-            open_ended = len(piece) == _LONGEST_LINE
+            open_ended = goes_on
         return whole
 
     def gave_up_because(self) -> str:

@@ -45,7 +45,7 @@ def read_pods(text: str) -> list[PodStatus]:
         return [_status(item) for item in items]
     except _NOT_A_LIST as error:
         said = f"{type(error).__name__}: {one_line(str(error))}"
-        raise NoList(f"the list of pods is not understood: {said}") from error
+        raise NoList(f"the list of pods cannot be parsed: {said}") from error
 
 
 def _status(item: Mapping[str, Any]) -> PodStatus:

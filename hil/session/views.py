@@ -82,7 +82,7 @@ def without_image(look: Observation, pods: Collection[Pod]) -> str:
             if status.uid in ours and reason in _NO_IMAGE:
                 return (
                     f"pod {ours[status.uid]} does not run: the image of its container "
-                    f"{one_line(container)} cannot be had on the node ({reason}); --image names "
+                    f"{one_line(container)} cannot be pulled on the node ({reason}); --image names "
                     "one that can"
                 )
     return ""

@@ -254,7 +254,7 @@ class _Reader:
         for self._index, table in enumerate(tables):
             one = self._node({**defaults, **table})
             if one.name in {other.name for other in found}:
-                raise self._wrong("name", f"{one.name!r} is there twice")
+                raise self._wrong("name", f"{one.name!r} occurs twice")
             found.append(one)
         return found
 

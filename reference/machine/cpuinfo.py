@@ -92,7 +92,7 @@ def nodes_of_cpuinfo(
         number = _value(_CPU, line, "cpu")
         if number is not None:
             if number > MAX_CPU:
-                raise NotModelled(f"CPU {number}: no machine has so many")
+                raise NotModelled(f"CPU {number}: no supported machine has this many CPUs")
             if count:
                 found.add(package, core, cpu)
             cpu, core, package = number, None, None

@@ -140,5 +140,5 @@ def _usable(sysfs: SysFS) -> int:
     mask = listed(sysfs, f"{SYSTEM_CPUS}/online")
     numbers = [int(name[3:]) for name in sysfs.glob(SYSTEM_CPUS, _CPU_FOLDER) if len(name) < 12]
     if any(number > MAX_CPU for number in numbers):
-        raise NotModelled(f"CPU {max(numbers)}: no machine has so many")
+        raise NotModelled(f"CPU {max(numbers)}: no supported machine has this many CPUs")
     return sum(mask is None or bool(mask >> number & 1) for number in numbers)

@@ -163,5 +163,5 @@ class SysNodes:
                 f"cpuDir: /{folder}/{name}"
             ) from None
         if cpu > MAX_CPU:
-            raise NotModelled(f"CPU {cpu}: no machine has so many")
+            raise NotModelled(f"CPU {cpu}: no supported machine has this many CPUs")
         return cpu if self._online.has(folder, name, cpu) else None

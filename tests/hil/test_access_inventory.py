@@ -90,7 +90,7 @@ NODE = '[[node]]\nurl = "ssh://a"\n'
         (NODE + 'sudo = "yes"\n', ":3: sudo: 'yes' is neither true nor"),
         (NODE + 'allow = ["all"]\n', ":3: allow: 'all': it is one of"),
         (NODE + "identity = 3\n", ":3: identity: 3 is neither"),
-        (NODE + NODE, ":3: name: 'a' is there twice"),
+        (NODE + NODE, ":3: name: 'a' occurs twice"),
         (NODE + 'name = "a b"\n', ":3: name: 'a b' is not a name"),
         (NODE + 'name = "a\\u001b[1m"\n', ":3: name: 'a\\x1b[1m' is no"),
         (NODE + '[node.kubelet]\nunti = "k"\n', ":4: unti: unknown key in kubelet"),

@@ -198,7 +198,7 @@ def test_a_pod_without_its_image_accuses_nobody(reason: str) -> None:
         return Observation(CPUSet(), ServiceState(), None, pods=json.dumps({"items": [item]}))
 
     assert without_image(look(pod.uid, reason), [pod]) == (
-        "pod a does not run: the image of its container c cannot be had on the node "
+        "pod a does not run: the image of its container c cannot be pulled on the node "
         f"({reason}); --image names one that can"
     )
     assert without_image(look("of others", reason), [pod]) == ""
@@ -217,7 +217,9 @@ def test_a_scenario_whose_pod_has_no_image_has_no_verdict() -> None:
 
     result = judged(Imageless())
     assert result.verdict == "unknown", result.explanation
-    assert "the image of its container c cannot be had on the node (ErrImagePull)" in result.reason
+    assert (
+        "the image of its container c cannot be pulled on the node (ErrImagePull)" in result.reason
+    )
 
 
 # ---- each deed by itself ------------------------------------------------------------------------

@@ -154,7 +154,7 @@ def test_who_asks_for_nonsense_harms_nobody(fleet: Running) -> None:
             client.sendall(text)
             client.shutdown(socket.SHUT_WR)
             answer = client.makefile().readline()
-            assert "the request is not understood" in answer, text
+            assert "the request is invalid" in answer, text
     assert "node1" in fleet.call("list").stdout
 
 

@@ -190,6 +190,11 @@ def test_patches_are_built_once_over_a_release(
     assert {one.path for one in forks.cached()} == {kubelet, other}
 
 
+def test_versions_are_ordered_by_their_numbers() -> None:
+    versions = ["1.36.4+patched-1", "1.9.0+patched-2", "1.36.12+patched-3"]
+    assert sorted(versions, key=shop.by_numbers) == [versions[1], versions[0], versions[2]]
+
+
 def test_a_series_is_applied_in_its_order(world: World) -> None:
     """To staging modules too."""
     again = PATCH.replace('"patched"', '"twice"').replace('"released"', '"patched"')

@@ -132,6 +132,12 @@ def test_a_line_without_end_is_cut() -> None:
     assert max(map(len, log.excerpt().splitlines())) <= 16_384
 
 
+@pytest.mark.parametrize("letter", ["x", "ü"])
+def test_the_pieces_of_a_long_line_are_joined(letter: str) -> None:
+    long = letter * 20_000
+    assert logged(f"{long}\nlast\n".encode()).lines() == [long, "last"]
+
+
 def test_bytes_that_are_no_text_do_no_harm() -> None:
     assert logged(b"\xff\xfe\n").excerpt() == "\ufffd\ufffd"
 

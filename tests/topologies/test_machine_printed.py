@@ -120,7 +120,7 @@ def test_what_the_output_lacks_is_said(tmp_path: Path) -> None:
     [
         (TABLE.partition("\n")[2], "no line “# CPU,…” names the columns"),
         (f"{TABLE}2,2,0", "cut off: '2,2,0' has 3 columns, not 9"),
-        (f"{TABLE}1,1,0,0,,1,1,1,0", "CPU 1 is there twice"),
+        (f"{TABLE}1,1,0,0,,1,1,1,0", "CPU 1 occurs twice"),
         (f"{TABLE}2,x,0,0,,1,1,1,0", "core is 'x', which is not a number"),
         (f"{TABLE}9000,2,0,0,,1,1,1,0", "no Linux has CPU 9000"),
         (f"{TABLE}2,2,0,5000,,1,1,1,0", "no Linux has NUMA node 5000"),

@@ -91,7 +91,7 @@ def _check(rows: Sequence[Row]) -> None:
         if not 0 <= row.cpu < MAX_CPUS:
             raise ValueError(f"not a machine: no Linux has CPU {row.cpu}")
         if row.cpu in seen:
-            raise ValueError(f"CPU {row.cpu} is there twice")
+            raise ValueError(f"CPU {row.cpu} occurs twice")
         seen.add(row.cpu)
         if row.online and (row.core is None or row.socket is None):
             raise ValueError(f"nothing says which core and socket CPU {row.cpu} has")

@@ -8,6 +8,7 @@ prints ends with its kind and that digest: ``v1.36.4+patched-0be6fa1a6f10``.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 
@@ -48,8 +49,14 @@ def kept(fork: Fork) -> Built | None:
 
 
 def cached() -> list[Built]:
-    """The kubelets of forks in the cache. Digests are not checked here."""
-    return sorted(SHELF.all(), key=lambda one: one.version, reverse=True)
+    """The kubelets of forks in the cache, newest version first. Digests are not checked here."""
+    return sorted(SHELF.all(), key=lambda one: by_numbers(one.version), reverse=True)
+
+
+def by_numbers(version: str) -> list[str | int]:
+    """What orders versions: texts and numbers in turn, so that 1.9 comes before 1.36."""
+    parts = re.split(r"(\d+)", version)
+    return [int(part) if part.isdecimal() else part for part in parts]
 
 
 def _key(fork: Fork) -> str:
