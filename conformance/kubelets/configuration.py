@@ -16,8 +16,8 @@ from conformance.kubelets import releases
 from conformance.kubelets.releases import Minor
 from conformance.kubelets.settings import settings_of
 from reference.pods.quantity import quantity, value
+from reference.steps import PRODUCTION_PERIOD, KubeletConfig
 from reference.steps import RECONCILE_PERIOD as DEFAULT_PERIOD
-from reference.steps import KubeletConfig
 
 #: The folder of a sandboxed kubelet's files, as the kubelet sees it.
 AREA: Final = "/pinproof"
@@ -49,6 +49,8 @@ def configuration(
         reconcile_period=f"{round(RECONCILE_PERIOD * 1000)}ms",
     )
     settings |= _of_sandbox() | settings_of(config)
+    if config.reconcile_period == PRODUCTION_PERIOD:
+        del settings["cpuManagerReconcilePeriod"]  # so it is also seen to be the default
     _reserve_memory(settings, config)
     settings["cgroupsPerQOS"] = own_cgroups
     settings["enforceNodeAllocatable"] = ["pods"] if own_cgroups else []
