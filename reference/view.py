@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -26,13 +26,24 @@ class PodView:
     """One pod: ``reason`` and ``message`` are the API's ``status.reason`` and ``.message`` of a
     rejected pod, whole and unchanged (``""`` otherwise); ``qos`` is ``status.qosClass``.
     ``resize`` is why a resize in place has not ended, as ``Infeasible: …`` or ``Deferred: …``, or
-    ``in progress`` (``""``: none was asked for, or it has ended)."""
+    ``in progress`` (``""``: none was asked for, or it has ended). ``or_else`` are further reasons
+    and messages that the kubelet may give, where the order of a Go map decides; a subject has
+    none."""
 
     phase: Phase
     reason: str = ""
     message: str = ""
     qos: str = ""
     resize: str = ""
+    or_else: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    def allows(self, seen: PodView) -> bool:
+        """Whether a kubelet that does the same may show this."""
+        refused = (seen.reason, seen.message)
+        return self == seen or (
+            refused in self.or_else
+            and replace(self, reason=seen.reason, message=seen.message) == seen
+        )
 
 
 @dataclass(frozen=True, slots=True)

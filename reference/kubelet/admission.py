@@ -7,9 +7,10 @@ Sources: ``pkg/kubelet/lifecycle/predicate.go``, ``pkg/kubelet/preemption``, 1.8
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import permutations
 from typing import Final, NamedTuple
 
 from reference.behaviours import Behaviour
@@ -44,10 +45,12 @@ _COUNTED_REASONS: Final = frozenset({UNEXPECTED, UNALIGNED, "OutOfcpu", "OutOfme
 
 
 class Refusal(NamedTuple):
-    """``status.reason`` and ``status.message`` of a pod that is not admitted."""
+    """``status.reason`` and ``status.message`` of a pod that is not admitted. ``or_else``: those
+    that the kubelet may give instead, where the order of a Go map decides."""
 
     reason: str
     message: str
+    or_else: tuple[tuple[str, str], ...] = ()
 
 
 @lru_cache(maxsize=4096)
@@ -206,10 +209,10 @@ def shortage(pod: Pod, admitted: Iterable[Pod], allocatable: int) -> str:
 
 class Lack(NamedTuple):
     """What a node lacks for a pod: ``needed`` of each resource (cpu in thousandths), and the
-    kubelet's ``words`` about the first."""
+    kubelet's ``words`` about each."""
 
     needed: Mapping[str, int]
-    words: str
+    words: Mapping[str, str]
 
 
 def lack(
@@ -224,31 +227,46 @@ def lack(
     for more ``devices`` or bytes of huge pages of a resource than are left of its ``capacity`` (0
     where none is said); ``None`` if it lacks nothing."""
     others = list(admitted)
-    words = shortage(pod, others, allocatable)
-    needed = {}
-    if words:
+    needed, words = dict[str, int](), dict[str, str]()
+    if of_cpu := shortage(pod, others, allocatable):
         used = sum(map(pod_milli_cpus, others))
         needed["cpu"] = pod_milli_cpus(pod) - (allocatable - used)
+        words["cpu"] = of_cpu
     for what, count in sorted(devices.items()):
         used, whole = sum(devices_of(one, what) for one in others), capacity.get(what, 0)
         if count + used > whole:
-            words = words or _lack_of_devices(what, count, used, whole)
+            words[what] = _lack_of_devices(what, count, used, whole)
             needed[what] = count + used - whole
     return Lack(needed, words) if needed else None
 
 
 def lack_refusal(lacking: Lack, release: AnyRelease) -> Refusal:
-    """The refusal of a pod for which no other is preempted."""
-    return refusal(f"OutOf{next(iter(lacking.needed))}", lacking.words, release)
+    """The refusal of a pod for which no other is preempted: it names what comes first."""
+    firsts = [order[0] for order in in_every_order(lacking.needed)]
+    return _any_of([refusal(f"OutOf{one}", lacking.words[one], release) for one in firsts])
 
 
-def preemption_refusal(error: Exception, release: AnyRelease) -> Refusal:
-    """The refusal of a critical pod for which too few others can be preempted."""
-    text = (
+def in_every_order(resources: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """What a node lacks, in each order in which a kubelet may list it: cpu first, the others in
+    that of a Go map (``fitsRequest``, ``pkg/scheduler/framework/plugins/noderesources/fit.go``)."""
+    listed = list(resources)
+    first = tuple(one for one in listed if one == "cpu")
+    return (first + others for others in permutations(one for one in listed if one != "cpu"))
+
+
+def preemption_refusal(texts: Iterable[str], release: AnyRelease) -> Refusal:
+    """The refusal of a critical pod for which too few others can be preempted. ``texts``: those of
+    the error that the kubelet may have."""
+    before = (
         "Unexpected error while attempting to recover from admission failure: "
-        f"preemption: error finding a set of pods to preempt: {error}"
+        "preemption: error finding a set of pods to preempt: "
     )
-    return refusal(UNEXPECTED, text, release)
+    return _any_of([refusal(UNEXPECTED, before + text, release) for text in texts])
+
+
+def _any_of(refusals: Iterable[Refusal]) -> Refusal:
+    first, *others = dict.fromkeys(refusals)
+    return first._replace(or_else=tuple((one.reason, one.message) for one in others))
 
 
 def _lack_of_devices(resource: str, requested: int, used: int, capacity: int) -> str:

@@ -209,7 +209,8 @@ class PodLifecycle:
                 qos = self._qos(pod) if self._names_qos or self._is_ended(pod) else ""
                 if qos and not self._names_qos and not self._runs(pod):
                     self.classed_by_chance += (pod.name,)
-                self.pods[pod.name] = PodView(Phase.REJECTED, *refusal, qos)
+                reason, message, or_else = refusal
+                self.pods[pod.name] = PodView(Phase.REJECTED, reason, message, qos, or_else=or_else)
             elif pod.name in self.over:  # it would fit now, but it has ended
                 self.pods[pod.name] = self.over[pod.name]
             else:
@@ -369,7 +370,7 @@ class PodLifecycle:
         try:
             chosen = self.pods_to_preempt(candidates, lacking.needed, self._release)
         except NothingToPreemptError as error:
-            return preemption_refusal(error, self._release)
+            return preemption_refusal(error.texts, self._release)
         if self._ending_besides(pod):
             raise NotModelled(f"pod {pod.name} puts other pods out")
         for one in chosen:

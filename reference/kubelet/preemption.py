@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from reference.errors import NotModelled
-from reference.kubelet.admission import devices_of
+from reference.kubelet.admission import devices_of, in_every_order
 from reference.pods.pod import Kind, Pod
 from reference.pods.qos import (
     BEST_EFFORT,
@@ -31,11 +31,15 @@ MESSAGE: Final = "Preempted in order to admit critical pod"
 
 
 class NothingToPreemptError(Exception):
-    """``getPodsToPreempt``: no pods have what is needed. The text is the kubelet's."""
+    """``getPodsToPreempt``: no pods have what is needed. ``texts``: those that the kubelet may have
+    for it; what the error says is the first."""
 
     def __init__(self, needed: Mapping[str, int]) -> None:
-        wanted = "".join(f"(res: {what}, q: {amount}), " for what, amount in needed.items())
-        super().__init__(f"no set of running pods found to reclaim resources: [{wanted}]")
+        self.texts = []
+        for order in in_every_order(needed):
+            wanted = "".join(f"(res: {what}, q: {needed[what]}), " for what in order)
+            self.texts.append(f"no set of running pods found to reclaim resources: [{wanted}]")
+        super().__init__(self.texts[0])
 
 
 def pods_to_preempt(

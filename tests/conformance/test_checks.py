@@ -50,6 +50,18 @@ def test_equal_views_have_no_difference() -> None:
     assert violations(GOOD, SITUATION) == []
 
 
+@pytest.mark.parametrize("reason", ["OutOfnic", "OutOfgpu", "OutOfcpu"])
+def test_a_refusal_that_chance_may_give_is_no_difference(reason: str) -> None:
+    """Its QoS class is compared all the same."""
+    refused = PodView(Phase.REJECTED, "OutOfnic", "nic", or_else=(("OutOfgpu", "gpu"),))
+    expected = replace(GOOD, pods={"a": refused})
+    seen = PodView(Phase.REJECTED, reason, reason[5:])
+    found = differences(expected, replace(GOOD, pods={"a": seen}), ALL)
+    assert [one.what for one in found] == (["pod a"] if reason == "OutOfcpu" else [])
+    (other,) = differences(expected, replace(GOOD, pods={"a": replace(seen, qos="B")}), ALL)
+    assert other.what == "pod a"
+
+
 def test_a_cpu_difference_tells_both_sides_and_what_is_between_them() -> None:
     assert cpu_difference("x", cpus("1-2"), cpus("2-3")) == Difference(
         what="x", expected="1-2", seen="2-3", missing="1", unexpected="3"

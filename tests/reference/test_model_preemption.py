@@ -15,6 +15,7 @@ from conformance.step_needs import needed
 from conformance.subject import Capability, SubjectUnable
 from hil.pods.manifests import Image, manifest
 from reference import CPUSet, NotModelled
+from reference.kubelet.admission import in_every_order
 from reference.kubelet.preemption import NothingToPreemptError, pods_to_preempt
 from reference.pods.pod import CLUSTER_CRITICAL, NODE_CRITICAL
 from reference.steps import (
@@ -91,6 +92,32 @@ def test_too_few_pods_are_named_by_what_is_lacking() -> None:
         NothingToPreemptError, match=r"reclaim resources: \[\(res: cpu, q: 500\), \]"
     ):
         pods_to_preempt([shared("a", "1500m")], {"cpu": 2000}, "1.36")
+
+
+def _lacking(config: KubeletConfig) -> tuple[str, str, list[str], list[str]]:
+    """The reason and message of a pod that lacks devices and huge pages, then those that the
+    kubelet may give instead."""
+    init = Container("i", "1", devices=(("nic", 1),), kind=Kind.INIT)
+    pod = Pod("a", (init, Container("c", "1", huge_pages=(("2Mi", "4Mi"),))))
+    refused = nodes.booted(Apply(pod), config=config, release="1.26").view().pods["a"]
+    reasons, messages = zip(*refused.or_else, strict=True)
+    return refused.reason, refused.message, [*reasons], [*messages]
+
+
+def test_which_of_several_missing_resources_is_named_is_chance() -> None:
+    """Seen on 1.26.15. Cpu always comes first."""
+    reason, message, reasons, messages = _lacking(IN_CLUSTER)
+    assert (reason, reasons) == ("OutOfhugepages-2Mi", ["OutOfnic"])
+    assert message.endswith("hugepages-2Mi, requested: 4194304, used: 0, capacity: 0")
+    assert [one.rpartition(": ")[0] for one in messages] == [
+        "Pod was rejected: Node didn't have enough resource: nic, requested: 1, used: 0, capacity"
+    ]
+    reason, message, reasons, messages = _lacking(replace(IN_CLUSTER, api_server=False))
+    assert {reason, *reasons} == {"UnexpectedAdmissionError"}
+    assert message.endswith("[(res: hugepages-2Mi, q: 4194304), (res: nic, q: 1), ]")
+    (other,) = messages
+    assert other.endswith("[(res: nic, q: 1), (res: hugepages-2Mi, q: 4194304), ]")
+    assert list(in_every_order(["cpu", "a", "b"])) == [("cpu", "a", "b"), ("cpu", "b", "a")]
 
 
 def test_which_of_two_equal_pods_goes_is_chance() -> None:
