@@ -189,6 +189,11 @@ class Behaviour(Enum):
     NUMA_FLOOR_FROM_HINT = Known(Area.ALLOCATION, "1.38", _pr(139456),
         "distribute-cpus-across-numa spreads a request over at least as many NUMA nodes as the "
         "hint has. Releases up to 1.37 take the fewest that hold the request.")
+    WHOLE_UNCORES_FIRST = Known(Area.ALLOCATION, "1.38",
+        _cpumanager("1.38.0-beta.0", "cpu_assignment"),
+        "prefer-align-cpus-by-uncorecache takes every whole uncore cache that the request can "
+        "fill, by the cache's own size, before it takes a part of one. Releases up to 1.37 ask by "
+        "the average size, and try a part of the first cache before the next whole ones.")
     UNCORE_BEST_FIT = Known(Area.ALLOCATION, None, _pr(137583),
         "A request that fits into the free CPUs of one uncore cache stays in that cache, even if "
         "cores of it are partly used (kubernetes/kubernetes#137315). Every release spreads such a "
@@ -286,6 +291,11 @@ class Behaviour(Enum):
         "The memory manager passes over containers that request no memory of their own, in pods "
         "with pod-level resources. Earlier releases want NUMA nodes for them, and refuse the pod "
         "where the Topology Manager names none.")
+    GAUGES_FOLLOW_THE_STATE = Known(Area.POLICY, "1.38",
+        _cpumanager("1.38.0-beta.0", "policy_static"),
+        "The gauges of the shared pool and of exclusive CPUs are computed from the state at each "
+        "change: a CPU of two containers counts once, CPUs of a pod as a whole count, and a NUMA "
+        "node without exclusive CPUs has 0. Releases up to 1.37 add and subtract.")
     POD_POOL_KEPT = Known(Area.POLICY, "1.38", _pr(141041),
         "A pod that holds CPUs as a whole keeps them at a restart of the kubelet. Earlier "
         "releases gave it other CPUs, or refused it.")

@@ -437,16 +437,21 @@ class CPUAccumulator(FreeCPUs):
                 f"{self.num_cpus_needed} CPUs out of uncore cache {uncore.id}: which of its cores "
                 f"a kubelet with {Behaviour.UNCORE_BEST_FIT.title} takes is not known"
             )
-        if self.true_sizes and not self.topology.even_cores:
-            raise NotModelled(
-                f"part of uncore cache {uncore.id} of a machine with uneven cores: what a kubelet "
-                f"with {Behaviour.TRUE_SIZES.title} takes is not known"
-            )
 
     def take_uncore_cache(self) -> None:
         """``takeUncoreCache``: whole uncore caches, then one that is partly used, if its free CPUs
         are just right."""
-        for uncore in self.sort_available_uncore_caches():
+        uncores = self.sort_available_uncore_caches()
+        if has(self.release, Behaviour.WHOLE_UNCORES_FIRST):
+            for uncore in uncores:
+                if self.is_uncore_cache_free(uncore) and self.needs_at_least(uncore.size):
+                    self.take(uncore.mask)
+            for uncore in uncores:
+                if self.is_satisfied():
+                    return
+                self.take_partial_uncore(uncore)
+            return
+        for uncore in uncores:
             if self.needs_at_least(self.topology.cpus_per_uncore):
                 self.take_full_uncore()
             if self.is_satisfied():
@@ -645,20 +650,10 @@ def _shares(acc: CPUAccumulator, request: Request, hint_nodes: int) -> Shares | 
     free = {numa.id: acc.free_in(numa) for numa in numas}
     order = [numa.id for numa in numas]
     fewest, most = acc.range_numa_nodes_needed_to_satisfy(request.cpu_group_size)
-    floor = fewest
-    if has(acc.release, Behaviour.NUMA_FLOOR_FROM_HINT) and hint_nodes <= len(free):
-        floor = max(fewest, hint_nodes)
-    for k in range(floor, most + 1):
-        found = _best_combination(order, free, k, request)
-        if found is not None:
-            return found
-    fewer = range(fewest, min(floor, most + 1))
-    if any(_best_combination(order, free, k, request) for k in fewer):
-        raise NotModelled(
-            f"{request.num_cpus} CPUs over at least {hint_nodes} NUMA nodes: what a kubelet with "
-            f"{Behaviour.NUMA_FLOOR_FROM_HINT.title} does where they cannot give them"
-        )
-    return None
+    if has(acc.release, Behaviour.NUMA_FLOOR_FROM_HINT) and fewest < hint_nodes <= most:
+        fewest = hint_nodes
+    combinations = (_best_combination(order, free, k, request) for k in range(fewest, most + 1))
+    return next((found for found in combinations if found is not None), None)
 
 
 def _best_combination(

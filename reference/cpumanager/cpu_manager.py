@@ -63,6 +63,7 @@ class CPUManager:
         self.sources_ready = False
         self._release = release
         self._always = not has(release, Behaviour.UPDATED_ON_CHANGE)
+        self._gauges_follow = has(release, Behaviour.GAUGES_FOLLOW_THE_STATE)
         self._reads_labels = has(release, Behaviour.PLATFORM_PODS_ON_RESERVED)
         self.last_admitted_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
         #: The pod admitted last, where that counts (:attr:`last_admitted_stays`).
@@ -182,20 +183,37 @@ class CPUManager:
 
     def _count_by_numa(self, held: CPUSet) -> None:
         """``updateAllocationPerNUMAMetric``: of the NUMA nodes that have exclusive CPUs. It is not
-        modelled where pods may get CPUs as a whole: 1.36.4 counts fewer after a start beside such a
-        pod than its entries have."""
-        if isinstance(self.policy, StaticPolicy) and not self.policy.pod_managers:
+        modelled up to 1.37 where pods may get CPUs as a whole: 1.36.4 counts fewer after a start
+        beside such a pod than its entries have. From 1.38 on all gauges follow the state."""
+        if self._gauges_follow:
+            self._count_from_state()
+        elif isinstance(self.policy, StaticPolicy) and not self.policy.pod_managers:
             masks = self.policy.topology.numa_masks.items()
             counts = {
                 numa: (mask & held.mask).bit_count() for numa, mask in masks if mask & held.mask
             }
             self.metrics = self.metrics.counted_by_numa(counts)
 
+    def _count_from_state(self) -> None:
+        """``updateMetricsFromState``: from 1.38 on."""
+        if not isinstance(self.policy, StaticPolicy):
+            return
+        held = assigned(self.state.entries)
+        for cpus in self.state.pod_entries.values() if self.policy.pod_managers else ():
+            held |= cpus
+        masks = self.policy.topology.numa_masks.items()
+        self.metrics = self.metrics._replace(
+            pool=len(self.policy.available(self.state)),
+            exclusive=len(held),
+            per_numa={numa: (mask & held.mask).bit_count() for numa, mask in masks},
+        )
+
     def allocate_pod(self, pod: Pod, hint: Hint | None = None) -> None:
         """``AllocatePod``: admission of a whole pod with pod-level resources, as
         :meth:`allocate`."""
         self.begin_admission(pod)
         policy, before, held = self.policy, self.state.default, assigned(self.state.entries)
+        restored = set(self.state.entries.get(pod.uid, {}))
         try:
             policy.allocate_pod(self.state, pod, hint)
         except AllocationError:
@@ -203,12 +221,19 @@ class CPUManager:
             raise
         # CPUs that are in no shared pool are taken where cores have unequal numbers of threads.
         taken = self.state.pod_entries.get(pod.uid)
-        if taken and before != self.state.default and isinstance(policy, StaticPolicy):
-            counts = policy.counts(pod).values()
-            kinds = [EXCLUSIVE_OF_POD if count else SHARED_BY_POD for count in counts]
-            whole = self.metrics.answered_whole(taken=len(taken), exclusive=sum(map(bool, counts)))
-            self.metrics = whole.assigned("pod", kinds)
+        if not taken or not isinstance(policy, StaticPolicy):
+            return
+        counts = policy.counts(pod)
+        kinds = {one: EXCLUSIVE_OF_POD if many else SHARED_BY_POD for one, many in counts.items()}
+        exclusive = sum(map(bool, counts.values()))
+        if before != self.state.default:
+            whole = self.metrics.answered_whole(taken=len(taken), exclusive=exclusive)
+            self.metrics = whole.assigned("pod", kinds.values())
             self._count_place(taken, held)  # the pod's own CPUs are entered afterwards
+        elif has(self._release, Behaviour.POD_POOL_KEPT):
+            whole = self.metrics.answered_whole(taken=0, exclusive=exclusive)
+            missing = [kind for name, kind in kinds.items() if name not in restored]
+            self.metrics = whole.assigned("pod", missing)
 
     def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
         """``GetTopologyHints``: where the container's CPUs could be. ``None``: no preference; an
@@ -296,7 +321,7 @@ class CPUManager:
         """Drop the counts of NUMA nodes that depend on the order of the removals, which is that of
         a Go map: there several ``removed`` containers held all that the node had, or others hold
         CPUs of one of them, too (cores of different sizes)."""
-        if not isinstance(self.policy, StaticPolicy):
+        if not isinstance(self.policy, StaticPolicy) or self._gauges_follow:
             return
         held, counts = assigned(self.state.entries).mask, dict(self.metrics.per_numa)
         gone = [cpus.mask for cpus in removed if cpus]

@@ -8,10 +8,14 @@ never does: what a manifest says of them (``reference.pods``), or choosing CPUs 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
+from reference.cpumanager.state.state_mem import State
 from reference.cpuset import CPUSet
 from reference.pods.pod import Kind, Pod
 from reference.pods.qos import whole_cpus
+
+_NOTHING: Final[Mapping[str, CPUSet]] = {}
 
 
 def pod_total(pod: Pod) -> int:
@@ -21,21 +25,39 @@ def pod_total(pod: Pod) -> int:
 
 
 def partition(
-    pod: Pod, cpus: CPUSet, counts: Mapping[str, int], take: Callable[[CPUSet, int], CPUSet]
+    pod: Pod,
+    cpus: CPUSet,
+    counts: Mapping[str, int],
+    take: Callable[[CPUSet, int], CPUSet],
+    restored: Mapping[str, CPUSet] = _NOTHING,
 ) -> dict[str, CPUSet]:
-    """What each container of the pod gets out of the pod's ``cpus``, by name.
+    """What each container of the pod gets out of the pod's ``cpus``, by name
+    (``partitionPodCPUs``).
 
     ``take`` chooses a number of CPUs out of some. Init containers come one at a time and may have
     all that sidecars have not taken so far. Then app containers take theirs in turn. Containers
-    without CPUs of their own share what is left. Raises what ``take`` raises.
+    without CPUs of their own share what is left. ``restored``: what containers have already, which
+    stays theirs. Raises what ``take`` raises.
     """
     given: dict[str, CPUSet] = {}
     left = cpus
     for container in pod.containers:
-        count = counts.get(container.name, 0)
-        if container.kind is Kind.INIT:
-            given[container.name] = take(left, count) if count else left
-        elif count:
-            given[container.name] = take(left, count)
-            left -= given[container.name]
+        name, count = container.name, counts.get(container.name, 0)
+        if container.kind is not Kind.INIT and not count:
+            continue
+        own = restored.get(name)
+        if own is None:
+            own = take(left, count) if count else left
+        given[name] = own
+        if container.kind is not Kind.INIT:
+            left -= own
     return {one.name: given.get(one.name, left) for one in pod.containers}
+
+
+def is_stale(state: State, pod: Pod, held: CPUSet) -> bool:
+    """Whether the CPUs that a pod ``held`` as a whole are left over from a release that was
+    interrupted: some are shared already, or the containers with an entry are not the first of the
+    pod (``podAllocationStaleness``, 1.38)."""
+    entries = state.entries.get(pod.uid, {})
+    first = {one.name for one in pod.containers[: len(entries)]}
+    return not held.isdisjoint(state.default) or first != entries.keys()

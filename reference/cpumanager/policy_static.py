@@ -11,16 +11,17 @@ other containers. CPUs of a pod's init containers are offered again to its later
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache, partial
 from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_assignment import take_by_topology
-from reference.cpumanager.pod_level_resources import partition, pod_total
+from reference.cpumanager.pod_level_resources import is_stale, partition, pod_total
 from reference.cpumanager.policy_options import StaticOptions
 from reference.cpumanager.state.state_mem import State, assigned
-from reference.cpumanager.topology_hints import aligned, hints_for, pod_exclusive_cpus
+from reference.cpumanager.topology_hints import aligned, cpu_hints, hints_for, pod_exclusive_cpus
 from reference.cpuset import CPUSet
 from reference.errors import (
     AllocationError,
@@ -144,15 +145,28 @@ class StaticPolicy:
         return self._hints(state, pod, count, {container.name: count})
 
     def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
-        """``GetPodTopologyHints``. From 1.38 on a pod with CPUs of its own has no
-        preference."""
-        if self.keeps_whole(state, pod):
-            return None
+        """``GetPodTopologyHints``. From 1.38 on a pod keeps the CPUs that it has as a whole, unless
+        they are stale: then they count as free."""
         counts = self.counts(pod)
         total = self.total(pod, counts)
-        if total and self.serves_whole(pod) and empty_pool_fault(pod, total, counts):
+        if not total or not self.serves_whole(pod):
+            return self._hints(state, pod, total, counts)
+        held = self._held_whole(state, pod.uid)
+        stale = bool(held) and is_stale(state, pod, held)
+        if held and not stale:
+            return self._hints_among(held, CPUSet(), total) if len(held) == total else []
+        if empty_pool_fault(pod, total, counts):
             return []
+        if stale:
+            free = (state.default | held) - self.reserved
+            return self._hints_among(free, self.reusable(pod), total)
         return self._hints(state, pod, total, counts)
+
+    def _hints_among(self, available: CPUSet, reusable: CPUSet, count: int) -> list[Hint]:
+        align = self.options.align_by_socket
+        return cpu_hints(
+            self.topology, available, reusable, count, release=self.release, align_by_socket=align
+        )
 
     def _hints(
         self, state: State, pod: Pod, count: int, counts: Mapping[str, int]
@@ -194,12 +208,16 @@ class StaticPolicy:
         """``AllocatePod`` (``allocatePodForAdd``): CPUs for the pod as a whole, dealt out among its
         containers. Up to 1.37 what the pod holds already does not count: it is given others
         (kubernetes/kubernetes#140989)."""
-        if self.keeps_whole(state, pod):
-            return
         counts = self.counts(pod)
         total = self.total(pod, counts)
         if not total:
             return
+        take = partial(self.take, hint_nodes=_nodes_of(hint))
+        if held := self._held_whole(state, pod.uid):
+            if not is_stale(state, pod, held):
+                self._restore_pod(state, pod, held, partial(partition, counts=counts, take=take))
+                return
+            self._release_stale(state, pod.uid, held)
         fault = empty_pool_fault(pod, total, counts)
         if fault:
             raise EmptyPodSharedPoolError(fault)
@@ -208,16 +226,54 @@ class StaticPolicy:
         taken = self.take_near(self.available(state), total, hint)
         state.set_default(state.default - taken)
         state.set_pod(pod.uid, taken)
-        for name, cpus in partition(pod, taken, counts, self.take).items():
+        with self._rolling_back(state, pod.uid, taken):
+            given = partition(pod, taken, counts, take)
+        for name, cpus in given.items():
             state.set(pod.uid, name, cpus)
+
+    def _restore_pod(
+        self, state: State, pod: Pod, held: CPUSet, share: Callable[..., dict[str, CPUSet]]
+    ) -> None:
+        """``restorePodAllocation``: containers without an entry get a part of what the pod
+        holds."""
+        restored = dict(state.entries.get(pod.uid, {}))
+        with self._rolling_back(state, pod.uid, held):
+            given = share(pod, held, restored=restored)
+        if given.keys() != restored.keys():
+            for name, cpus in given.items():
+                state.set(pod.uid, name, cpus)
+
+    @contextmanager
+    def _rolling_back(self, state: State, uid: str, held: CPUSet) -> Iterator[None]:
+        """From 1.38 on a pod that cannot be given all that it needs holds nothing afterwards."""
+        try:
+            yield
+        except AllocationError:
+            if has(self.release, Behaviour.POD_POOL_KEPT):
+                self._release_pod(state, uid, held)
+            raise
+
+    def _release_stale(self, state: State, uid: str, held: CPUSet) -> None:
+        if held.isdisjoint(state.default):
+            self._release_pod(state, uid, held)
+        else:
+            state.delete_pod(uid)
+
+    def _release_pod(self, state: State, uid: str, held: CPUSet) -> None:
+        """``releasePodAllocation``."""
+        for name in list(state.entries.get(uid, {})):
+            state.delete(uid, name)
+        state.set_default(state.default | held)
+        state.delete_pod(uid)
 
     def serves_whole(self, pod: Pod) -> bool:
         """Whether a pod has pod-level resources that count here."""
         return self.pod_managers and has_pod_level_resources(pod)
 
-    def keeps_whole(self, state: State, pod: Pod) -> bool:
-        """Whether a pod stays on the CPUs that it holds as a whole."""
-        return pod.uid in state.pod_entries and has(self.release, Behaviour.POD_POOL_KEPT)
+    def _held_whole(self, state: State, uid: str) -> CPUSet:
+        """The CPUs that a pod has as a whole, where they count when it is admitted again."""
+        kept = has(self.release, Behaviour.POD_POOL_KEPT)
+        return state.pod_entries.get(uid, CPUSet()) if kept else CPUSet()
 
     def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
         """How many CPUs a pod gets at once (``podGuaranteedCPUs``)."""
@@ -237,8 +293,7 @@ class StaticPolicy:
         if hint is None:
             return self.take(available, count)
         near = aligned(self.topology, available, hint, align_by_socket=self.options.align_by_socket)
-        nodes = 0 if hint.nodes is None else hint.nodes.bit_count()
-        taken = self.take(near, min(count, len(near)), nodes)
+        taken = self.take(near, min(count, len(near)), _nodes_of(hint))
         return taken | self.take(available - taken, count - len(taken))
 
     def count(self, pod: Pod, container: Container) -> int:
@@ -362,6 +417,10 @@ def _static_options(
     options = StaticOptions.parse(config.policy_options, config.feature_gates, release=release)
     options.require_suitable(topology, config.topology_manager_policy)
     return options
+
+
+def _nodes_of(hint: Hint | None) -> int:
+    return 0 if hint is None or hint.nodes is None else hint.nodes.bit_count()
 
 
 @lru_cache(maxsize=8192)  # a search over histories asks for the same again and again

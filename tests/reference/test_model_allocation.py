@@ -204,9 +204,13 @@ def test_with_true_sizes_no_busy_cpu_is_ever_taken(
         assert len(taken) == number
 
 
-def test_part_of_an_uncore_cache_with_uneven_cores_is_not_known() -> None:
-    with pytest.raises(NotModelled, match="true-sizes"):
-        take(UNEVEN, UNEVEN.cpus, 3, strategy="uncore", release=TRUE_SIZES)
+def test_whole_uncore_caches_of_their_own_size_are_taken_first() -> None:
+    """Seen on the code of 1.38.0-beta.0. Cache 0 has two CPUs and cache 1 six, four on average: up
+    to 1.37 a request for three does not take cache 0 as a whole."""
+    uneven = CPUTopology.of({cpu: (0, 0, cpu // 2, int(cpu >= 2)) for cpu in range(8)})
+    for release, taken in (("1.37", "2-4"), ("1.38", "0-2")):
+        found = take(uneven, uneven.cpus, 3, strategy="uncore", release=release)
+        assert str(found) == taken
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from reference import ConfigurationError, CPUSet, NotModelled
 from reference.errors import InvalidConfiguration, NotEnoughCPUs, TopologyAffinityError
-from reference.kubelet.admission import refusal_of
+from reference.kubelet.admission import Refusal, refusal_of
 from reference.machine.machineinfo import MachineInfo, NUMANode
 from reference.steps import Container, Kind, KubeletConfig, Pod
 from reference.topologymanager.hint import ANY, Hint
@@ -416,4 +416,4 @@ def test_how_a_refusal_looks(release: str, reason: str, message: str) -> None:
     """``status.reason`` and ``status.message``."""
     with pytest.raises(TopologyAffinityError) as caught:
         manager("restricted", release=release).affinities(SOLO, Recorder([]))
-    assert refusal_of(caught.value, release) == (reason, message)
+    assert refusal_of(caught.value, release) == Refusal(reason, message)

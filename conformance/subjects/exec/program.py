@@ -7,6 +7,7 @@ bytes and processes (``channel``), and what an answer means for a node (``node``
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Sequence
 from typing import Final, TypeVar, cast
 
@@ -51,6 +52,8 @@ class Program:
         #: How long an answer may take from now on, in seconds; the start may take longer.
         self.patience = max(patience, PATIENCE)
         self._numbers = itertools.count(1)
+        #: Several nodes of one program may be driven at a time, each in a thread of its own.
+        self._turn = threading.Lock()
         try:
             self._channel = Channel(command)
         except LineLost as error:
@@ -93,8 +96,9 @@ class Program:
     def exchange(self, requests: Sequence[wire.Request]) -> list[wire.Answer]:
         """The answers, even if they are errors. Raises :class:`SubjectLostError` if the program
         ended or wrote a line that is not an answer, and :class:`Hangs`."""
-        self.send(requests)
-        return self.receive(requests)
+        with self._turn:
+            self.send(requests)
+            return self.receive(requests)
 
     def send(self, requests: Sequence[wire.Request]) -> None:
         """Send requests. :meth:`receive` takes their answers later, in the same order. Raises
