@@ -18,7 +18,7 @@ from conformance.scenarios import (  # noqa: F401  # isort: skip
     pod_level_mixes, uneven, state_contents, values, choices, parts, aligned_pods,
     reported, rounds, lent_cpus, small_sockets, hints, version_1, pod_level_edges,
     refusals, more_metrics, announced, resize, resize_more, resize_shared, resize_waiting,
-    pod_cgroups, ephemeral, devices,
+    pod_cgroups, reserved_cgroups, ephemeral, devices,
     memory, memory_groups, reported_memory, pod_level_memory, merged_hints, cluster_refusals,
     critical_pods, huge_pages,
     upgraded_files, socket_shares, meetings, repetition, stopping, labels,

@@ -44,6 +44,7 @@ _TOGETHER: Final = (
     ("memory_manager_policy", "reserved_memory", "memory_reservation"), ("cpu_cfs_quota",),
     ("cpu_cfs_quota_period",), ("kube_reserved",),
     ("reconcile_period",),
+    ("enforce_node_allocatable", "kube_reserved_cgroup", "system_reserved_cgroup"),
 )  # fmt: skip
 
 #: A setting: a field and one of its names, or fields that are left out together.

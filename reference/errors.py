@@ -125,6 +125,10 @@ class ConfigurationError(KubeletError):
     """The settings, or the settings on this machine, are refused."""
 
 
+class StartupError(KubeletError):
+    """The container manager cannot set the node up (``setupNode``); the CPU manager has started."""
+
+
 class InvalidConfiguration(ConfigurationError):
     """The settings alone are refused, before any manager is made; ``faults`` are all that is wrong.
     From 1.24 on (``wrapped``) the text says that this is a validation."""

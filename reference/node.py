@@ -454,6 +454,7 @@ class Node:
             pods_weight=self._runtime.pods_weight,
             burstable_weight=self._runtime.burstable_weight,
             pods_cpus=self._runtime.pods_cpus,
+            reserved_cgroups=dict(self._runtime.reserved_cgroups),
             pod_resources=self._told.pod_resources,
             got_pod=self._told.got_pod,
             allocatable=self._told.allocatable,

@@ -28,6 +28,16 @@ from reference.view import CFS_PERIOD
 RECONCILE_PERIOD: Final = 100
 PRODUCTION_PERIOD: Final = 10_000
 
+#: What ``enforceNodeAllocatable`` enforces by itself, and what it can enforce of reservations.
+ENFORCED_ON_PODS: Final = "pods"
+KUBE_RESERVED: Final = "kube-reserved"
+SYSTEM_RESERVED: Final = "system-reserved"
+#: Behind either of them: only of the CPU time, from 1.32 on.
+COMPRESSIBLE: Final = "-compressible"
+#: The cgroups that a node has for what is reserved, as ``kubeReservedCgroup`` names them; another
+#: one does not exist.
+RESERVED_CGROUPS: Final = ("/kube.slice", "/system.slice")
+
 #: The calls of a runtime (CRI) that create a container, and that give a running one other CPUs.
 CREATE: Final = "CreateContainer"
 UPDATE: Final = "UpdateContainerResources"
@@ -53,6 +63,10 @@ class KubeletConfig:
     ``reserved_memory`` is ``reservedMemory``, the quantity of ordinary memory by NUMA node.
     ``memory_reservation`` is what the node reserves as a whole: systemReserved and the eviction
     threshold together (``None``: as much as ``reserved_memory`` adds up to).
+
+    ``enforce_node_allocatable`` is ``enforceNodeAllocatable`` where the node has cgroups for pods;
+    ``kube_reserved_cgroup`` and ``system_reserved_cgroup`` are ``kubeReservedCgroup`` and
+    ``systemReservedCgroup`` (``None``: not set).
     """
 
     policy: str = "static"
@@ -71,6 +85,9 @@ class KubeletConfig:
     reserved_memory: Mapping[int, str] = field(default_factory=dict)
     memory_reservation: str | None = None
     reconcile_period: int = RECONCILE_PERIOD
+    enforce_node_allocatable: tuple[str, ...] = (ENFORCED_ON_PODS,)
+    kube_reserved_cgroup: str | None = None
+    system_reserved_cgroup: str | None = None
 
     def __str__(self) -> str:
         """As ``policy static, reservedSystemCPUs 0,4``: the policy, and what is not the default."""
@@ -78,6 +95,8 @@ class KubeletConfig:
             ("reservedSystemCPUs", self.reserved_system_cpus),
             ("systemReserved cpu", self.system_reserved),
             ("kubeReserved cpu", self.kube_reserved),
+            ("systemReservedCgroup", self.system_reserved_cgroup),
+            ("kubeReservedCgroup", self.kube_reserved_cgroup),
         )
         return ", ".join(
             [
@@ -86,6 +105,7 @@ class KubeletConfig:
                 *_listed("option", self.policy_options),
                 *self._topology_manager(),
                 *self._times(),
+                *self._enforced(),
                 *_listed("gate", self.feature_gates),
                 *(["pods from an API server"] if self.api_server else []),
             ]
@@ -107,6 +127,10 @@ class KubeletConfig:
             yield f"cpuCFSQuotaPeriod {self.cpu_cfs_quota_period} us"
         if self.reconcile_period != RECONCILE_PERIOD:
             yield f"cpuManagerReconcilePeriod {self.reconcile_period / 1000:g} s"
+
+    def _enforced(self) -> Iterator[str]:
+        if self.enforce_node_allocatable != (ENFORCED_ON_PODS,):
+            yield f"enforceNodeAllocatable {' '.join(self.enforce_node_allocatable)}"
 
     def _topology_manager(self) -> Iterator[str]:
         if self.topology_manager_policy != "none":

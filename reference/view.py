@@ -79,6 +79,15 @@ class CFS:
 
 
 @dataclass(frozen=True, slots=True)
+class ReservedCgroup:
+    """The cgroup of what is reserved. ``weight``: as cgroup v2 has it (``cpu.weight``); ``cpus``:
+    the cpuset that is written into it, empty where none is."""
+
+    weight: int = 1
+    cpus: CPUSet = _NO_CPUS
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """What the kubelet asked of its runtime for one container. ``started_on``: the cpuset that it
     was started with, ``None`` without one. ``entry``: its exclusive CPUs in the state file at that
@@ -168,6 +177,10 @@ class View:
     where they are not seen. ``pods_cpus``: the cpuset that is written into the first of them; empty
     where none is. No part of what makes two views equal.
 
+    ``reserved_cgroups``: by the name that the configuration has for it, each cgroup in which a
+    kubelet has enforced a reservation since the machine booted, where that is seen or modelled. No
+    part of what makes two views equal.
+
     ``asked``: by pod name, then container, what was asked of the runtime for every running
     container, and for the init containers, which have ended, where it is seen or modelled. No part
     of what makes two views equal.
@@ -205,6 +218,7 @@ class View:
     pods_weight: int | None = field(default=None, compare=False)
     burstable_weight: int | None = field(default=None, compare=False)
     pods_cpus: CPUSet = field(default=CPUSet(), compare=False)
+    reserved_cgroups: Mapping[str, ReservedCgroup] = field(default_factory=dict, compare=False)
     asked: Mapping[str, Mapping[str, Asked]] = field(default_factory=dict, compare=False)
     pod_resources: Mapping[str, Mapping[str, CPUSet]] | None = field(default=None, compare=False)
     got_pod: Mapping[str, CPUSet] | None = field(default=None, compare=False)

@@ -53,7 +53,8 @@ def configuration(
         del settings["cpuManagerReconcilePeriod"]  # so it is also seen to be the default
     _reserve_memory(settings, config)
     settings["cgroupsPerQOS"] = own_cgroups
-    settings["enforceNodeAllocatable"] = ["pods"] if own_cgroups else []
+    settings["enforceNodeAllocatable"] = list(config.enforce_node_allocatable) * own_cgroups
+    settings |= _cgroups_of_reservations(config)
     if config.api_server:
         # The API server knows devices from the kubelet's node status, by default every 10 s.
         settings |= {"nodeStatusUpdateFrequency": "1s", "nodeStatusReportFrequency": "5m"}
@@ -117,6 +118,14 @@ def _reserve_memory(settings: dict[str, Any], config: KubeletConfig) -> None:
     total = sum(reserved.values()) if whole is None else value(quantity(whole))
     amounts = settings.get("systemReserved", {})
     settings["systemReserved"] = {**amounts, "memory": str(total - threshold)}
+
+
+def _cgroups_of_reservations(config: KubeletConfig) -> dict[str, Any]:
+    named = {
+        "kubeReservedCgroup": config.kube_reserved_cgroup,
+        "systemReservedCgroup": config.system_reserved_cgroup,
+    }
+    return {name: cgroup for name, cgroup in named.items() if cgroup is not None}
 
 
 def in_form_of(

@@ -64,6 +64,10 @@ RESERVING: Final = documentation(
     "Reserve Compute Resources for System Daemons: Node Allocatable",
     f"{_RESERVING}#node-allocatable",
 )
+ENFORCING: Final = documentation(
+    "Reserve Compute Resources for System Daemons: Enforcing Node Allocatable",
+    f"{_RESERVING}#enforcing-node-allocatable",
+)
 RESERVED_CPUS: Final = documentation(
     "Explicitly Reserved CPU List", f"{_RESERVING}#explicitly-reserved-cpu-list"
 )

@@ -16,6 +16,7 @@ from reference.cpuset import CPUSet
 from reference.errors import AllocationError, ConfigurationError, NotModelled
 from reference.feature_gates import GATES, refusal, stage_of
 from reference.kubelet.in_place_resize import require_quotas_of_limits
+from reference.kubelet.reserved_cgroups import require_modelled_cgroups
 from reference.machine.topology import CPUTopology
 from reference.releases import AnyRelease, Release, has
 from reference.steps import KubeletConfig
@@ -79,6 +80,7 @@ def require_modelled(config: KubeletConfig, release: AnyRelease) -> None:
         if fault:
             raise NotModelled(fault)
     require_quotas_of_limits(config, release)
+    require_modelled_cgroups(config, release)
     with suppress(ConfigurationError):  # the kubelet refuses it
         reserved_milli_cpus(config, release=release)
 

@@ -15,6 +15,7 @@ from reference.errors import (
     ConfigurationError,
     InvalidConfiguration,
     KubeletError,
+    StartupError,
     StateError,
 )
 from reference.releases import AnyRelease, has
@@ -50,7 +51,7 @@ def error_text(error: KubeletError, text: str, release: AnyRelease) -> str:
     """The error as the kubelet gives up with it: what follows ``start cpu manager error: ``, or
     its last error line where it did not come as far as that. ``text``: one of the texts that
     ``error`` may have."""
-    plain = isinstance(error, (StateError, InvalidConfiguration))
+    plain = isinstance(error, (StateError, StartupError, InvalidConfiguration))
     if isinstance(error, CheckpointError):
         text = reported(text, release, STATE_FILE)
         if has(release, Behaviour.KEYED_BY_POD):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from reference.cpuset import CPUSet
 from reference.pods.pod import Container, Kind, Pod
-from reference.view import CFS, Asked
+from reference.view import CFS, Asked, ReservedCgroup
 
 
 @lru_cache(maxsize=4096)
@@ -70,7 +70,8 @@ class Runtime:
     that each sandbox was created with (``None``: without one), where that is modelled.
     ``burstable_weight``: that of the cgroup above those of Burstable pods; ``pods_weight``: that of
     the cgroup above all, ``None`` before a kubelet has started; ``pods_cpus``: the cpuset that is
-    written into it (``getCgroupConfig``, ``node_container_manager_linux.go``)."""
+    written into it (``getCgroupConfig``, ``node_container_manager_linux.go``).
+    ``reserved_cgroups``: by name, those in which a reservation is enforced."""
 
     __slots__ = (
         "_boxes",
@@ -85,6 +86,7 @@ class Runtime:
         "refusals",
         "refuses",
         "removed",
+        "reserved_cgroups",
         "sandboxes",
     )
 
@@ -96,6 +98,7 @@ class Runtime:
         self.burstable_weight = 1
         self.pods_weight: int | None = None
         self.pods_cpus = CPUSet()
+        self.reserved_cgroups: dict[str, ReservedCgroup] = {}
         self._boxes: dict[str, dict[str, RuntimeContainer]] = {}
         self._made: dict[tuple[str, str], int] = {}
         self._owners: dict[str, tuple[str, str]] = {}
@@ -112,6 +115,7 @@ class Runtime:
         twin.pod_cgroups, twin.sandboxes = dict(self.pod_cgroups), dict(self.sandboxes)
         twin.burstable_weight, twin.pods_weight = self.burstable_weight, self.pods_weight
         twin.pods_cpus = self.pods_cpus
+        twin.reserved_cgroups = dict(self.reserved_cgroups)
         twin._boxes = {
             uid: {name: box.copy() for name, box in boxes.items()}
             for uid, boxes in self._boxes.items()
@@ -278,6 +282,7 @@ class Runtime:
         self._peaks.clear()
         self.pod_cgroups.clear()
         self.pods_cpus = CPUSet()
+        self.reserved_cgroups.clear()
         self.removed.clear()
 
     def running(self) -> dict[str, dict[str, CPUSet | None]]:

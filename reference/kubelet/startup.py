@@ -22,12 +22,19 @@ from reference.cpumanager.policy import Policy
 from reference.cpumanager.state.state_mem import Crash
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import PodDevices
-from reference.errors import DiscoveryError, InvalidConfiguration, KubeletError, NotModelled
+from reference.errors import (
+    DiscoveryError,
+    InvalidConfiguration,
+    KubeletError,
+    NotModelled,
+    StartupError,
+)
 from reference.kubelet.before_1_18 import ContainerManagerByContainer, KubeletByContainer
 from reference.kubelet.configuration import as_known
 from reference.kubelet.container_manager import ContainerManager, models_pod_cgroups
 from reference.kubelet.cpu_quota import cpu_weight, faults_of_period, quota_period, shares_of
 from reference.kubelet.kubelet import Kubelet
+from reference.kubelet.reserved_cgroups import enforce_reservations
 from reference.kubelet.runtime import Runtime
 from reference.machine.machineinfo import MachineInfo
 from reference.machine.topology import CPUTopology
@@ -113,6 +120,11 @@ class Maker:
         runtime.pods_weight = cpu_weight(shares_of(left))
         if not manager.cpu_manager.allocatable_cpus and models_pod_cgroups(self.release):
             runtime.pods_cpus = info.cpu_topology().cpus
+        try:
+            enforce_reservations(config, runtime, runtime.pods_cpus)
+        except StartupError as error:  # the CPU manager starts first
+            error.state_file = manager.cpu_manager.state_file()
+            raise
         kind = Kubelet if self._knows_pods else KubeletByContainer
         kubelet = kind(
             manager, runtime, left, release=self.release, static_pods=not config.api_server

@@ -30,7 +30,7 @@ from reference.steps import (
     Step,
     Stop,
 )
-from reference.view import CFS, Phase, View
+from reference.view import CFS, Phase, ReservedCgroup, View
 from tests.kubelet.conftest import CACHED, NodeMaker, do
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
@@ -130,6 +130,25 @@ def test_a_reboot_makes_the_cgroups_of_pods_again(make_node: NodeMaker) -> None:
         node.settle(lambda view: _runs(PODS[0], view) and view.pods["g"].phase is Phase.RUNNING)
         seen.append(node.view().pod_cfs["g"].quota)
     assert seen == [350_000, 350_000, None]
+
+
+def test_cgroups_of_reservations_last_until_a_reboot(make_node: NodeMaker) -> None:
+    """Those that the configuration names, of the two that there can be."""
+    enforcing = KubeletConfig(
+        policy="none",
+        kube_reserved="1500m",
+        kube_reserved_cgroup="/kube.slice",
+        enforce_node_allocatable=("pods", "kube-reserved"),
+    )
+    node = make_node(enforcing, "1s-1n-4c-smt2")
+    assert node.view().reserved_cgroups == {}
+    do(node, Start())
+    enforced = {"/kube.slice": ReservedCgroup(59, CPUSet(range(8)))}
+    assert node.view().reserved_cgroups == enforced
+    do(node, Stop(), Configure(CONFIG), Start())
+    assert node.view().reserved_cgroups == enforced
+    do(node, Stop(), Reboot())
+    assert node.view().reserved_cgroups == {}
 
 
 @pytest.mark.parametrize(

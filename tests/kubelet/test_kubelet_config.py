@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -64,6 +65,25 @@ def test_memory_of_numa_nodes_is_reserved_of_the_whole_node_too() -> None:
     assert settings["evictionHard"] == {"memory.available": "1Mi"}
     none = of_newest(KubeletConfig(reserved_memory={0: "1Mi"}))
     assert not {"memoryManagerPolicy", "reservedMemory", "systemReserved"} & none.keys()
+
+
+def test_reservations_are_enforced_where_the_sandbox_has_cgroups() -> None:
+    """The kubelet refuses to enforce anything without a cgroup for each pod."""
+    config = KubeletConfig(
+        enforce_node_allocatable=("pods", "kube-reserved-compressible"),
+        kube_reserved_cgroup="/kube.slice",
+    )
+    newest = partial(configuration, Minor(1, 36), user_namespace=False)
+    settings = newest(config, own_cgroups=True)
+    assert settings["enforceNodeAllocatable"] == ["pods", "kube-reserved-compressible"]
+    assert settings["kubeReservedCgroup"] == "/kube.slice"
+    assert "systemReservedCgroup" not in settings
+    assert newest(config)["enforceNodeAllocatable"] == []
+    assert newest(KubeletConfig(), own_cgroups=True)["enforceNodeAllocatable"] == ["pods"]
+    assert str(config) == (
+        "policy static, kubeReservedCgroup /kube.slice, "
+        "enforceNodeAllocatable pods kube-reserved-compressible"
+    )
 
 
 def test_a_sandbox_has_a_quick_reconcile_loop_unless_another_is_asked_for() -> None:

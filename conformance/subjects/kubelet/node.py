@@ -243,7 +243,8 @@ class KubeletNode(SteppedNode):
             # Running pods have cgroups on a real node. Here an older kubelet has not made them.
             ready = {uid: one.cgroup for uid, one in self.runtime.sandboxes(ready=True).items()}
             known = {pod_cgroups.path_of(pod) for pod in self._applied.values() if pod.uid in ready}
-            self._process.start(self._config, sorted((known | {*ready.values()}) - {""}))
+            known |= {*ready.values()} | pod_cgroups.cgroups_of_reservations(self._config)
+            self._process.start(self._config, sorted(known - {""}))
             if self._api is not None and self._applied:
                 self._until(lambda: self._process.has_listed("api"), FIRST_LIST)
                 self._until(lambda: not self._is_up(), FIRST_ADMISSIONS)
@@ -420,6 +421,7 @@ class KubeletNode(SteppedNode):
             pods_weight=pod_cgroups.pods_weight(self._sandbox),
             burstable_weight=pod_cgroups.burstable_weight(self._sandbox),
             pods_cpus=pod_cgroups.pods_cpus(self._sandbox),
+            reserved_cgroups=pod_cgroups.reserved_cgroups(self._sandbox),
             hangs=self._process.hangs,
             flood_answers=self._flood,
             versions=_versions(self._sandbox.versions(self._versions_before), self._release),

@@ -10,8 +10,8 @@ from conformance.subjects.kubelet.inside import OWN_CGROUPS
 from conformance.subjects.kubelet.sandbox import Sandbox
 from reference.cpuset import CPUSet
 from reference.pods.qos import GUARANTEED, qos_class
-from reference.steps import Pod
-from reference.view import CFS
+from reference.steps import RESERVED_CGROUPS, KubeletConfig, Pod
+from reference.view import CFS, ReservedCgroup
 
 _PODS: Final = "kubepods"
 
@@ -50,8 +50,28 @@ def burstable_weight(sandbox: Sandbox) -> int | None:
 
 def pods_cpus(sandbox: Sandbox) -> CPUSet:
     """The cpuset of the cgroup that all pods are in; empty without one."""
+    return _cpus_of(sandbox, _PODS)
+
+
+def reserved_cgroups(sandbox: Sandbox) -> dict[str, ReservedCgroup]:
+    """By name, those in which reservations are enforced."""
+    found = {name: cfs_of(sandbox, name.strip("/")) for name in RESERVED_CGROUPS}
+    return {
+        name: ReservedCgroup(cfs.weight or 0, _cpus_of(sandbox, name.strip("/")))
+        for name, cfs in found.items()
+        if cfs is not None
+    }
+
+
+def cgroups_of_reservations(config: KubeletConfig) -> set[str]:
+    """The paths of the cgroups that are there for what this configuration reserves."""
+    named = {config.kube_reserved_cgroup, config.system_reserved_cgroup}
+    return {name.strip("/") for name in RESERVED_CGROUPS if name in named}
+
+
+def _cpus_of(sandbox: Sandbox, cgroup: str) -> CPUSet:
     try:
-        return CPUSet.parse(sandbox.path(f"{OWN_CGROUPS}/{_PODS}/cpuset.cpus").read_text().strip())
+        return CPUSet.parse(sandbox.path(f"{OWN_CGROUPS}/{cgroup}/cpuset.cpus").read_text().strip())
     except FileNotFoundError:
         return CPUSet()
 
@@ -62,6 +82,7 @@ def _weight_of(sandbox: Sandbox, cgroup: str) -> int | None:
 
 
 def remove_all(sandbox: Sandbox) -> None:
-    """Remove the cgroups of all pods, as a reboot does."""
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(sandbox.path(f"{OWN_CGROUPS}/{_PODS}"))
+    """Remove the cgroups of all pods and of reservations, as a reboot does."""
+    for name in (_PODS, *RESERVED_CGROUPS):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(sandbox.path(f"{OWN_CGROUPS}/{name.strip('/')}"))

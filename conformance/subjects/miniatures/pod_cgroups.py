@@ -19,7 +19,7 @@ from reference.pods.pod import Container, Kind, Pod
 from reference.pods.pod_level_resources import has_pod_level_resources
 from reference.releases import AnyRelease
 from reference.steps import Resize, Start, Step
-from reference.view import CFS, CFS_PERIOD
+from reference.view import CFS, CFS_PERIOD, ReservedCgroup
 
 
 class _MakesCgroups(Reader):
@@ -190,6 +190,36 @@ class ConfinesThePods(Reader):
         super().do(step)
         if self._kubelet is not None and self._kubelet.cpu_manager.allocatable_cpus:
             self._runtime.pods_cpus = self._kubelet.cpu_manager.allocatable_cpus
+
+
+class _EnforcesReservations(Reader):
+    """Writes something else into the cgroups of what is reserved."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        if isinstance(step, Start) and self._kubelet is not None:
+            written = self._runtime.reserved_cgroups
+            written.update({name: self.written(one) for name, one in written.items()})
+
+    def written(self, right: ReservedCgroup) -> ReservedCgroup:
+        """What is written where this would be right."""
+        raise NotImplementedError
+
+
+class WeighsReservationsAlike(_EnforcesReservations):
+    """Gives the cgroup of each reservation the weight of the largest one."""
+
+    def written(self, right: ReservedCgroup) -> ReservedCgroup:
+        most = max(one.weight for one in self._runtime.reserved_cgroups.values())
+        return replace(right, weight=most)
+
+
+class ConfinesTheReservations(_EnforcesReservations):
+    """Writes the CPUs that are not reserved into the cgroups of what is reserved."""
+
+    def written(self, right: ReservedCgroup) -> ReservedCgroup:
+        assert self._kubelet is not None
+        return replace(right, cpus=self._kubelet.cpu_manager.allocatable_cpus or right.cpus)
 
 
 class WeighsTheMachine(Reader):

@@ -14,7 +14,7 @@ from reference.errors import ConfigurationError
 from reference.feature_gates import readiness
 from reference.golang.strconv import parse_bool
 from reference.releases import AnyRelease
-from reference.steps import KubeletConfig
+from reference.steps import KUBE_RESERVED, RESERVED_CGROUPS, KubeletConfig
 from reference.topologymanager.validation import TopologyPolicy
 from reference.view import CFS_PERIOD
 
@@ -129,6 +129,15 @@ def adding_list_and_amounts(config: KubeletConfig) -> KubeletConfig:
     if not listed or not (more := -(-reserved_milli_cpus(amounts) // 1000)):
         return config
     return replace(amounts, system_reserved=str(len(listed) + more), kube_reserved=None)
+
+
+def ignoring_missing_cgroups(config: KubeletConfig) -> KubeletConfig:
+    """Does not enforce the reservation of the kubelet if its cgroup is missing."""
+    if config.kube_reserved_cgroup in RESERVED_CGROUPS:
+        return config
+    enforced = config.enforce_node_allocatable
+    others = tuple(one for one in enforced if not one.startswith(KUBE_RESERVED))
+    return replace(config, enforce_node_allocatable=others)
 
 
 def ignoring_the_quota_switch(config: KubeletConfig) -> KubeletConfig:
