@@ -45,6 +45,11 @@ def answer_differences(
         yield from _socket_differences(expected, seen, devices=Capability.DEVICES in can)
         if Capability.MEMORY in can and not seen.pod_resources_error:
             yield from _memory_differences(expected, seen)
+    for resource, want in expected.offered.items():
+        have = seen.offered.get(resource)
+        if have is not None and have != want:
+            what = f"devices of {resource} in the node's status"
+            yield Difference(what=what, expected=str(want), seen=str(have))
     if Capability.METRICS in can and expected.metrics is not None and seen.metrics is not None:
         yield from _metric_differences(expected.metrics, seen.metrics)
 

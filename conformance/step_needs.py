@@ -31,6 +31,8 @@ _BY_KIND: Final[Mapping[type[Step], Capability]] = {
     steps.ApplyTogether: Capability.CALLS,
     steps.ReplaceStopping: Capability.CALLS,
     steps.RegisterDevices: Capability.DEVICES,
+    steps.ReportDevices: Capability.DEVICES,
+    steps.EndDevicePlugin: Capability.DEVICES,
 }
 
 
@@ -40,6 +42,8 @@ def needed(step: Step) -> Iterator[Capability]:
         yield _BY_KIND[type(step)]
     if isinstance(step, steps.AskPodResources) and step.pod:
         yield Capability.POD_RESOURCES_GET
+    if isinstance(step, steps.EndDevicePlugin):
+        yield Capability.API_SERVER
     if any(pod.critical for pod in steps.applied(step)):
         yield Capability.API_SERVER
     if isinstance(step, steps.KillContainer) and step.exit_code != SIGKILLED:

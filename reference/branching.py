@@ -120,14 +120,14 @@ class BranchingNode(Node):
         kubelet = self._kubelet
         manager = kubelet.cpu_manager if kubelet else None
         held = kubelet.device_manager.pod_devices if kubelet else self._devices
-        resources = sorted(kubelet.device_manager.healthy_devices()) if kubelet else ()
+        healthy = kubelet.device_manager.healthy_devices() if kubelet else {}
         return (
             str(self._release),
             self._hashed_by,
             self._replaced and not self._late and self._text,
             repr(held.held),
             repr(kubelet.device_manager.checkpoint.held) if kubelet else "",
-            tuple(resources),
+            tuple((resource, *sorted(held)) for resource, held in sorted(healthy.items())),
             kubelet and tuple(sorted(kubelet.device_manager.failures.items())),
             kubelet and tuple(sorted(kubelet.device_manager.seconds.items())),
             tuple(sorted(self._in_cluster.wanted)),

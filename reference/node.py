@@ -93,6 +93,7 @@ from reference.steps import (
     Configure,
     DaemonReload,
     Delete,
+    EndDevicePlugin,
     EndStopping,
     FailUpdates,
     FailWrites,
@@ -108,6 +109,7 @@ from reference.steps import (
     RemoveState,
     Replace,
     ReplaceStopping,
+    ReportDevices,
     Resize,
     RestartRuntime,
     Spin,
@@ -352,7 +354,12 @@ class Node:
                 require_quota_left_alone(self._config, self._release)
                 uid = uid_of_running(self._manifests, self._runtime, step)
                 self._runtime.set_quota(uid, container, quota)
-            case RegisterDevices(devices=devices):
+            case EndDevicePlugin(resource=resource):
+                manager = self._running(step).device_manager
+                _require_plugin(step, manager, self._config)
+                manager.end_plugin(resource)
+                self._told = View(running=True, offered={resource: manager.offered(resource)})
+            case RegisterDevices(devices=devices) | ReportDevices(devices=devices):
                 kubelet = self._running(step)
                 if not has(self._release, Behaviour.TOPOLOGY_SCOPE):
                     # Nothing but Go's map order decides which devices a container gets.
@@ -360,7 +367,11 @@ class Node:
                 empty = any(one.names_none for one in devices)
                 if empty and minor_of(self._release) < _EMPTY_LISTS_SINCE:
                     raise NotModelled(f"RegisterDevices by release {self._release}: an empty list")
+                _require_plugin(step, kubelet.device_manager, self._config)
                 kubelet.register(step)
+                if isinstance(step, ReportDevices) and self._config.api_server:
+                    now = kubelet.device_manager.offered(step.resource)
+                    self._told = View(running=True, offered={step.resource: now})
             case FailUpdates(times=times, container=container):
                 self._runtime.refusals = times if times < FOR_EVER else math.inf
                 self._runtime.refuses = container
@@ -464,6 +475,7 @@ class Node:
             allocatable_devices=self._told.allocatable_devices,
             memory=self._told.memory,
             allocatable_memory=self._told.allocatable_memory,
+            offered=self._told.offered,
             metrics=self._told.metrics,
             versions=self._versions,
             hangs=self._hangs,
@@ -808,3 +820,18 @@ def _leave_counts_to_chance(manager: CPUManager) -> None:
     tries that size again, it has that size for a moment, and NUMA nodes that are empty then keep
     the count (seen on 1.36.4)."""
     manager.metrics = manager.metrics._replace(per_numa={})
+
+
+def _require_plugin(
+    step: RegisterDevices | ReportDevices | EndDevicePlugin,
+    manager: DeviceManager,
+    config: KubeletConfig,
+) -> None:
+    """Raise :class:`IllegalStep` where a plugin that is not there is to report or to end, and
+    :class:`NotModelled` where nothing shows that the kubelet knows of the end."""
+    if isinstance(step, RegisterDevices):
+        return
+    if not manager.has_plugin(step.resource):
+        raise IllegalStep(f"{type(step).__name__}: no device plugin serves {step.resource}")
+    if isinstance(step, EndDevicePlugin) and not config.api_server:
+        raise NotModelled("EndDevicePlugin: only an API server shows when the kubelet knows of it")

@@ -480,14 +480,20 @@ class FailWrites:
 @dataclass(frozen=True, slots=True)
 class Device:
     """One device that a plugin serves. ``numa_nodes``: the ids of the NUMA nodes that it is near
-    to; empty where the plugin names none, or, with ``names_none``, where it sends an empty list."""
+    to; empty where the plugin names none, or, with ``names_none``, where it sends an empty list.
+    ``healthy``: whether the plugin says that the device is."""
 
     id: str
     numa_nodes: tuple[int, ...] = ()
     names_none: bool = False
+    healthy: bool = True
 
     def __str__(self) -> str:
-        """As ``d0 on NUMA node 1``."""
+        """As ``d0 on NUMA node 1``, or ``d0 on NUMA node 1 (unhealthy)``."""
+        return self._place if self.healthy else f"{self._place} (unhealthy)"
+
+    @property
+    def _place(self) -> str:
         if not self.numa_nodes:
             return f"{self.id} on no NUMA node" if self.names_none else self.id
         noun = "NUMA node" if len(self.numa_nodes) == 1 else "NUMA nodes"
@@ -497,9 +503,9 @@ class Device:
 @dataclass(frozen=True, slots=True)
 class RegisterDevices:
     """Start a device plugin for a resource at the running kubelet, in place of an earlier one, and
-    wait until the kubelet knows its devices. They are healthy. Where several would do, the plugin
-    prefers those whose ids come first. It ends with the kubelet. Each call of Allocate takes so
-    many ``seconds``, and the first ``failures`` of them fail."""
+    wait until the kubelet knows its devices. Where several would do, the plugin prefers those whose
+    ids come first. It ends with the kubelet, or by :class:`EndDevicePlugin`. Each call of Allocate
+    takes so many ``seconds``, and the first ``failures`` of them fail."""
 
     resource: str
     devices: tuple[Device, ...]
@@ -511,6 +517,33 @@ class RegisterDevices:
         said = f"register the devices {', '.join(map(str, self.devices))} as {self.resource}"
         said += f", whose first {self.failures} allocations fail" if self.failures else ""
         return f"{said}, each allocation takes {self.seconds} s" if self.seconds else said
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDevices:
+    """Let the device plugin of a resource report these devices in place of those that it has
+    reported before, as where one of them becomes unhealthy (``ListAndWatch``), and wait until the
+    kubelet knows them."""
+
+    resource: str
+    devices: tuple[Device, ...]
+
+    @property
+    def sentence(self) -> str:
+        devices = ", ".join(map(str, self.devices))
+        return f"let the device plugin of {self.resource} report the devices {devices}"
+
+
+@dataclass(frozen=True, slots=True)
+class EndDevicePlugin:
+    """End the device plugin of a resource, and wait until the node's status says so at the API
+    server, which the node needs."""
+
+    resource: str
+
+    @property
+    def sentence(self) -> str:
+        return f"end the device plugin of {self.resource}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -556,7 +589,8 @@ Step: TypeAlias = (
     | ApplyTogether | ReplaceStopping | EndStopping | Resize | AddEphemeral | RemoveState
     | WriteState | Tamper | AwaitReconcile | TamperQuota | KillContainer | Spin | AskPodResources
     | AskAllocatable | FloodPodResources | AskMetrics | RestartRuntime | FailUpdates | FailWrites
-    | RegisterDevices | DaemonReload | AwaitCrashLoop | OfflineCPUs | OnlineCPUs
+    | RegisterDevices | ReportDevices | EndDevicePlugin | DaemonReload | AwaitCrashLoop
+    | OfflineCPUs | OnlineCPUs
 )  # fmt: skip
 
 

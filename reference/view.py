@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from reference.cpuset import CPUSet
 
@@ -117,6 +117,17 @@ class HeldDevice:
     numa_nodes: tuple[int, ...] = ()
 
 
+class Offered(NamedTuple):
+    """How many devices of a resource a node's status has as ``capacity``, and how many of them as
+    ``allocatable``: the healthy ones."""
+
+    capacity: int
+    allocatable: int
+
+    def __str__(self) -> str:
+        return f"{self.capacity}, of which {self.allocatable} allocatable"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class HeldMemory:
     """Memory as the kubelet reports it at its pod-resources socket: so many bytes that are of these
@@ -196,6 +207,8 @@ class View:
     then container, the devices that it reports there, with ``pod_resources``;
     ``allocatable_devices``: those that pods could have, with ``allocatable``. ``memory`` and
     ``allocatable_memory``: the same of memory, where the memory manager hands it out.
+    ``offered``: by resource, the devices of the node's status at its API server, empty unless the
+    last step was that a device plugin reported others, or ended.
     ``metrics``: the CPU manager's metrics by name and labels, as they stand at ``/metrics``;
     ``None`` unless the last step was to ask for them. ``versions``: every version of the state file
     that the last step brought, oldest first; ``None`` where they cannot be seen. None of these is
@@ -233,6 +246,7 @@ class View:
         default_factory=dict, compare=False
     )
     allocatable_memory: frozenset[HeldMemory] = field(default=frozenset(), compare=False)
+    offered: Mapping[str, Offered] = field(default_factory=dict, compare=False)
     metrics: Mapping[str, float] | None = field(default=None, compare=False)
     versions: tuple[Version, ...] | None = field(default=None, compare=False)
     hangs: str = field(default="", compare=False)

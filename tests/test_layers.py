@@ -57,7 +57,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
             "behaviours copies cpuset errors feature_gates golang machine pods releases steps "
             "topologymanager view"
         ),
-        "devicemanager": "behaviours copies errors pods releases steps topologymanager",
+        "devicemanager": "behaviours copies errors pods releases steps topologymanager view",
         "memorymanager": "behaviours copies cpuset errors pods releases topologymanager",
         "kubelet": (
             "behaviours cpumanager cpuset devicemanager errors feature_gates golang machine "

@@ -167,10 +167,15 @@ class Steps(Readings):
 
     def to_runtime(
         self,
-        step: steps.RestartRuntime | steps.FailUpdates | steps.EndStopping | steps.RegisterDevices,
+        step: steps.RestartRuntime
+        | steps.FailUpdates
+        | steps.EndStopping
+        | steps.RegisterDevices
+        | steps.ReportDevices
+        | steps.EndDevicePlugin,
     ) -> View:
         """Restart the container runtime, let it refuse updates, end containers that still stop, or
-        start a device plugin, which ends with the kubelet."""
+        start a device plugin, let it report other devices, or end it."""
         return self.take(step)
 
     def daemon_reload(self) -> View:

@@ -15,9 +15,9 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, promised
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
-from conformance.scenarios.abilities import ASKS, DEVICES, LISTS, REJECTIONS, RESTARTED
+from conformance.scenarios.abilities import API_SERVER, ASKS, DEVICES, LISTS, REJECTIONS, RESTARTED
 from conformance.scenarios.aligning import BEST_EFFORT, RESTRICTED, SINGLE, aligning_alone
 from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
@@ -39,7 +39,16 @@ from conformance.scenarios.sources import TOPOLOGY_POLICIES, TOPOLOGY_SCOPES
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.devicemanager.manager import NOT_READY
-from reference.steps import AskAllocatable, Container, Device, Kind, KubeletConfig, Pod
+from reference.steps import (
+    AskAllocatable,
+    Container,
+    Device,
+    EndDevicePlugin,
+    Kind,
+    KubeletConfig,
+    Pod,
+    ReportDevices,
+)
 from reference.view import HeldDevice, Phase, PodView
 
 INTEGRATION: Final = sources.documentation(
@@ -65,6 +74,10 @@ SHRUNK: Final = sources.issue(
     139430, "the CPU manager shrinks the Topology Manager's choice of NUMA nodes"
 )
 DEVICE_NODES: Final = sources.pull(138244, "device hints name NUMA nodes that have devices")
+HEALTH: Final = sources.documentation(
+    "Device Plugins: device plugin and unhealthy devices",
+    f"{sources.PLUGINS}#device-plugin-and-unhealthy-devices",
+)
 ALLOCATE: Final = sources.documentation(
     "Device Plugins: device plugin implementation",
     f"{sources.PLUGINS}#device-plugin-implementation",
@@ -373,6 +386,52 @@ def failed_allocation_returns_a_device(node: LockstepNode) -> None:
     node.promise_pool("No CPU is taken", pool)
     run(node, _pod("next", 1))
     node.promise_equal("It has its CPU", "number of CPUs of next/c", 1, len(node.taken("next")))
+
+
+# -- health ----------------------------------------------------------------------------------------
+
+
+def _unhealthy(devices: tuple[Device, ...]) -> tuple[Device, ...]:
+    """These devices, the first of which is unhealthy."""
+    return (replace(devices[0], healthy=False), *devices[1:])
+
+
+@of_devices(HEALTH)
+def unhealthy_one_is_given_to_no_pod(node: LockstepNode) -> None:
+    """A device that becomes unhealthy is given to no pod until it is healthy again.
+    Under single-numa-node a pod's CPUs lie beside the device that is healthy, though there are
+    others in the first NUMA node. They lie there once the device in it works again."""
+    first, far = first_node(node), far_node(node)
+    devices = (*_near(first), *_near(far))
+    _boot(node, SINGLE, *devices)
+    node.to_runtime(ReportDevices(NIC, _unhealthy(devices)))
+    run_in(node, far, _pod("a", 1))
+    node.to_runtime(ReportDevices(NIC, devices))
+    run_in(node, first, _pod("b", 1))
+
+
+@of_devices(HEALTH, needs=Needs(), capabilities=(*DEVICES, *API_SERVER))
+def capacity_keeps_unhealthy_ones(node: LockstepNode) -> None:
+    """Unhealthy devices, and those of a plugin that goes away, stay in the node's capacity.
+    They are not allocatable, so the scheduler sends no pod for them. Of two devices one becomes
+    unhealthy, and then their plugin ends. The capacity is as it was, so that the node is seen to
+    lack devices that it has had."""
+    node.boot(replace(node.default_config(), api_server=True))
+    devices = (Device("nic-0"), Device("nic-1"))
+    register(node, *devices)
+    node.to_runtime(ReportDevices(NIC, _unhealthy(devices)))
+    _promise_offered(node, "The unhealthy device is not allocatable", 1)
+    node.to_runtime(EndDevicePlugin(NIC))
+    _promise_offered(node, "No device is allocatable without its plugin", 0)
+
+
+def _promise_offered(node: LockstepNode, rule: str, allocatable: int) -> None:
+    """The capacity is two devices whatever becomes of them."""
+    offered = node.view.offered.get(NIC)
+    allocated = offered and offered.allocatable
+    node.promise_equal(rule, "allocatable devices of the node", allocatable, allocated)
+    capacity = offered and offered.capacity
+    node.promise_equal("The capacity stays", "capacity of the node in devices", 2, capacity)
 
 
 # -- restarts --------------------------------------------------------------------------------------

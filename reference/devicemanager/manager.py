@@ -30,6 +30,7 @@ from reference.pods.pod import Container, Kind, Pod
 from reference.releases import AnyRelease, has, minor_of
 from reference.steps import Device
 from reference.topologymanager.hint import ANY, Hint
+from reference.view import Offered
 
 #: What a plugin says of a call of Allocate that is to fail.
 NOT_READY: Final = "the devices are not ready"
@@ -75,6 +76,7 @@ class DeviceManager:
         self.seconds: dict[str, int] = {}
         self.waited = 0
         self._all_devices: dict[str, Mapping[str, Device]] = {}
+        self._gone: set[str] = set()
         self._to_reuse: dict[tuple[str, str], set[str]] = {}
         self._at_start: dict[str, Hint | None] = {}
 
@@ -83,17 +85,39 @@ class DeviceManager:
         twin = flat_copy(self)
         twin.pod_devices = self.pod_devices.copy()
         twin.failures, twin.seconds = dict(self.failures), dict(self.seconds)
-        twin._all_devices = dict(self._all_devices)
+        twin._all_devices, twin._gone = dict(self._all_devices), set(self._gone)
         twin._to_reuse = {key: set(ids) for key, ids in self._to_reuse.items()}
         twin._at_start = dict(self._at_start)
         return twin
 
     def register(self, resource: str, devices: Iterable[Device]) -> None:
-        """A plugin has registered and named its devices (``genericDeviceUpdateCallback``); all are
-        healthy. Where an id comes twice, the later one counts."""
+        """A plugin has registered and named its devices, or reports others
+        (``genericDeviceUpdateCallback``). Where an id comes twice, the later one counts."""
+        self._gone.discard(resource)
         self.pod_devices.resources.add(resource)
         self._all_devices[resource] = {one.id: one for one in devices}
         self.checkpoint = self.pod_devices.copy()
+
+    def has_plugin(self, resource: str) -> bool:
+        """Whether a plugin serves a resource."""
+        return resource in self._all_devices and resource not in self._gone
+
+    def end_plugin(self, resource: str) -> None:
+        """The plugin of a resource has gone away (``markResourceUnhealthy``): no device of it is
+        healthy."""
+        self._gone.add(resource)
+
+    def offered(self, resource: str) -> Offered:
+        """``GetCapacity``: the devices of a resource in the node's status. They are in it for five
+        minutes after the plugin has gone away (``endpointStopGracePeriod``)."""
+        return Offered(len(self._all_devices.get(resource, {})), len(self._healthy(resource)))
+
+    def _healthy(self, resource: str) -> Held:
+        """``healthyDevices`` of a resource."""
+        if resource in self._gone:
+            return {}
+        every = self._all_devices.get(resource, {})
+        return {one.id: one for one in every.values() if one.healthy}
 
     def of_each_resource(self) -> list[DevicesOf]:
         """A hint provider for each resource that the kubelet knows (``isDevicePluginResource``)."""
@@ -101,7 +125,8 @@ class DeviceManager:
 
     def healthy_devices(self) -> dict[str, Held]:
         """``GetAllocatableDevices``: the healthy ones by resource."""
-        return {resource: held for resource, held in self._all_devices.items() if held}
+        every = {resource: self._healthy(resource) for resource in self._all_devices}
+        return {resource: held for resource, held in every.items() if held}
 
     def update_allocated_devices(self) -> None:
         """``UpdateAllocatedDevices``: forget what pods held that are not active any more. Raises
@@ -118,27 +143,22 @@ class DeviceManager:
 
     def topology_hints(self, pod: Pod, container: Container, resource: str) -> list[Hint] | None:
         """``GetTopologyHints``."""
-        self._begin(pod)
+        self._note_admission(pod)
+        self.update_allocated_devices()
         requested = dict(container.devices).get(resource)
         if requested is None:
             return None
         held = self.pod_devices.container_devices(pod.uid, container.name, resource)
         reusable = self._to_reuse.get((pod.uid, resource), set())
-        if (held or reusable) and self._nearness_by_chance(pod, resource):
+        if (held or reusable) and _nearness_by_chance(self.pod_devices, pod, resource):
             raise NotModelled(f"pod {pod.name}: hints by devices that Go's map order has chosen")
         return self._hints(resource, requested, held, reusable)
-
-    def _nearness_by_chance(self, pod: Pod, resource: str) -> bool:
-        """Whether Go's map order decided near which NUMA nodes the devices of a container are."""
-        every = self.pod_devices.pod_devices(pod.uid, resource)
-        if len({one.numa_nodes for one in every.values()}) < 2:
-            return False
-        return self.pod_devices.some_by_chance(pod.uid, resource)
 
     def pod_topology_hints(self, pod: Pod, resource: str) -> list[Hint] | None:
         """``GetPodTopologyHints``. Raises :class:`NotModelled` for a sidecar that requests
         devices: releases differ in how they count it."""
-        self._begin(pod)
+        self._note_admission(pod)
+        self.update_allocated_devices()
         requested = _pod_device_request(pod, resource)
         if requested is None:
             return None
@@ -163,7 +183,7 @@ class DeviceManager:
 
     def _available_devices(self, resource: str) -> set[str]:
         """``getAvailableDevices``: healthy, and held by no container."""
-        return {*self._all_devices.get(resource, ())} - self.pod_devices.devices(resource)
+        return {*self._healthy(resource)} - self.pod_devices.devices(resource)
 
     def allocate(self, pod: Pod, container: Container, resource: str, hint: Hint | None) -> None:
         """``Allocate``: devices of one resource, first those near to the hint's NUMA nodes. What an
@@ -178,7 +198,7 @@ class DeviceManager:
         if requested is not None:
             self.update_allocated_devices()
             chosen = self._devices_to_allocate(pod, container, resource, requested, reusable, hint)
-            if chosen and resource not in self._all_devices:
+            if chosen and not self.has_plugin(resource):
                 raise NotModelled(f"pod {pod.name}: {resource} is allocated without its plugin")
             if chosen:
                 self._call_plugin(container, resource)
@@ -215,7 +235,7 @@ class DeviceManager:
     def allocatable(self, pod: Pod, resource: str) -> int:
         """``GetCapacity``, and ``sanitizeNodeAllocatable``: how many devices the node predicates
         take the node to have, as they look at this pod."""
-        healthy = len(self._all_devices.get(resource, {}))
+        healthy = len(self._healthy(resource))
         if pod.uid not in self.pod_devices.held:
             return healthy
         return max(healthy, len(self.pod_devices.devices(resource)))
@@ -289,7 +309,7 @@ class DeviceManager:
         return key in self._running
 
     def _require_healthy(self, resource: str, held: Held) -> None:
-        healthy = self._all_devices.get(resource, {})
+        healthy = self._healthy(resource)
         ending = f"; cannot allocate unhealthy devices {resource}"
         if not healthy:
             raise DeviceError(f"no healthy devices present{ending}")
@@ -307,10 +327,6 @@ class DeviceManager:
         return {
             one for one in available if any(nodes >> node & 1 for node in every[one].numa_nodes)
         }
-
-    def _begin(self, pod: Pod) -> None:
-        self._note_admission(pod)
-        self.update_allocated_devices()
 
     def _note_admission(self, pod: Pod) -> None:
         if has(self._release, Behaviour.LAST_ADMITTED_STAYS):
@@ -339,6 +355,14 @@ class DevicesOf:
     def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
         """For a pod that gets its CPUs as a whole."""
         self._manager.allocate_pod(pod, hint)
+
+
+def _nearness_by_chance(every: PodDevices, pod: Pod, resource: str) -> bool:
+    """Whether Go's map order decided near which NUMA nodes the devices of a container are."""
+    held = every.pod_devices(pod.uid, resource)
+    if len({one.numa_nodes for one in held.values()}) < 2:
+        return False
+    return every.some_by_chance(pod.uid, resource)
 
 
 def _pod_device_request(pod: Pod, resource: str) -> int | None:

@@ -49,7 +49,7 @@ from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, huge_pages, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has, minor_of
-from reference.steps import CREATE, UPDATE, RegisterDevices
+from reference.steps import CREATE, UPDATE, RegisterDevices, ReportDevices
 from reference.view import CFS, Asked, Phase, PodView, Version
 
 _MAX_ORDERS: Final = 720
@@ -654,18 +654,21 @@ class Kubelet(PodLifecycle):
         if _resizes_cpu(self.runtime, before, pod):
             self._resize_cgroup(pod)
 
-    def register(self, step: RegisterDevices) -> None:
-        """A device plugin has registered."""
+    def register(self, step: RegisterDevices | ReportDevices) -> None:
+        """A device plugin has registered, or reports other devices."""
         manager, resource, devices = self.device_manager, step.resource, step.devices
+        held_by = manager.pod_devices.pod_devices
+        refused = [pod for pod in self._refused.values() if held_by(pod.uid, resource)]
+        if isinstance(step, ReportDevices) and refused:
+            raise NotModelled(f"ReportDevices beside a refused pod with devices: {refused[0].name}")
         manager.register(resource, devices)
-        manager.failures[resource] = step.failures
-        manager.seconds[resource] = step.seconds
+        if isinstance(step, RegisterDevices):
+            manager.failures[resource] = step.failures
+            manager.seconds[resource] = step.seconds
         if minor_of(self._release) >= _HEALTH_SYNCS_PODS_SINCE:
             registered = {one.id for one in devices}
             self.woken |= {
-                pod.uid
-                for pod in self._refused.values()
-                if registered & manager.pod_devices.pod_devices(pod.uid, resource).keys()
+                pod.uid for pod in refused if registered & held_by(pod.uid, resource).keys()
             }
 
     def _weighed_devices(self, pod: Pod) -> tuple[Mapping[str, int], Mapping[str, int]]:

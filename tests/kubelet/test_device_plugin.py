@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,16 @@ import pytest
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.devices import device_plugin_pb2 as pb
 from conformance.subjects.kubelet.devices.plugin import DevicePlugin, DevicePlugins
-from reference.steps import Apply, Container, Device, Pod, RegisterDevices, Start, Stop
+from reference.steps import (
+    Apply,
+    Container,
+    Device,
+    Pod,
+    RegisterDevices,
+    ReportDevices,
+    Start,
+    Stop,
+)
 from tests.kubelet.conftest import NodeMaker, call, do
 from tests.support.until import until
 
@@ -125,6 +135,10 @@ def test_the_plugin_tells_its_devices_and_prefers_the_lowest_ids(folder: Path) -
             container_requests=[pb.ContainerAllocateRequest(devices_ids=["d0"])]
         )
         assert len(ask("Allocate", asked, pb.AllocateResponse).container_responses) == 1
+        sick = replace(DEVICES[0], healthy=False)
+        plugin.report((sick, DEVICES[1]), lambda *_: True, 1)
+        health = {one.ID: one.health for one in next(iter(stream)).devices}
+        assert health == {"d0": "Unhealthy", "d1": "Healthy"}
         plugin.close()
         with pytest.raises((grpc.RpcError, StopIteration)):
             next(iter(stream))
@@ -158,6 +172,8 @@ def test_nothing_of_a_plugin_is_left(make_node: NodeMaker) -> None:
     node.do(Start())
     with pytest.raises(SubjectLostError, match="did not register the device plugin of nic"):
         node.do(RegisterDevices("nic", DEVICES))
+    with pytest.raises(SubjectLostError, match=f"no device plugin of {NIC}"):
+        node.do(ReportDevices(NIC, DEVICES))
     node.do(RegisterDevices(NIC, DEVICES))
     assert plugin_threads()
     node.do(Stop(kill=True))

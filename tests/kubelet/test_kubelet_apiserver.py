@@ -100,11 +100,11 @@ def test_devices_are_registered_once_the_server_has_them_again(node: KubeletNode
     node.do(devices)
     assert node._api is not None
     offers = partial(node._api.offers, devices.resource)
-    assert node.sandbox.bell.until(lambda: offers() == 2, 20)
+    assert node.sandbox.bell.until(lambda: offers() == (2, 2), 20)
     do(node, Stop(), Start())
-    assert node.sandbox.bell.until(lambda: offers() == 0, 20)
+    assert node.sandbox.bell.until(lambda: offers() == (0, 0), 20)
     node.do(devices)
-    assert offers() == 2
+    assert offers() == (2, 2)
 
 
 def test_a_start_lasts_until_the_pods_of_the_server_are_admitted(

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from conformance.pods import exclusive, guaranteed
+from conformance.pods import exclusive, guaranteed, guaranteed_of
 from reference import CPUSet, IllegalStep, NotModelled
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.topology_hints import generate_device_topology_hints
@@ -15,22 +15,25 @@ from reference.errors import DeviceError
 from reference.steps import (
     AddEphemeral,
     Apply,
+    AskAllocatable,
     AskPodResources,
     Configure,
     Container,
     Delete,
     Device,
+    EndDevicePlugin,
     Kind,
     KubeletConfig,
     Pod,
     PodResources,
     Reboot,
     RegisterDevices,
+    ReportDevices,
     Start,
     Stop,
 )
 from reference.topologymanager.hint import Hint
-from reference.view import HeldDevice, Phase
+from reference.view import HeldDevice, Offered, Phase
 from tests.reference import nodes
 from tests.reference.nodes import do
 
@@ -289,7 +292,51 @@ def test_the_node_predicates_count_what_such_a_pod_requests() -> None:
     assert do(made, Delete("a"), Stop(), Start()).pods["b"].message.endswith(refusal)
 
 
+def test_an_unhealthy_device_is_not_handed_out() -> None:
+    """Hints leave it out, and it is not reported as allocatable."""
+    near, far = Device("d0", (0,)), Device("d1", (1,))
+    sick = replace(near, healthy=False)
+    aligned = KubeletConfig(
+        reserved_system_cpus=CPUSet([0]), topology_manager_policy="single-numa-node"
+    )
+    a, b = (Apply(guaranteed_of(name, [container()])) for name in "ab")
+    made = large(RegisterDevices(NIC, (near, far)), ReportDevices(NIC, (sick, far)), config=aligned)
+    assert do(made, AskAllocatable()).allocatable_devices == {HeldDevice(NIC, "d1", (1,))}
+    assert do(made, a, AskPodResources()).devices["a"]["c"] == {HeldDevice(NIC, "d1", (1,))}
+    assert do(made, b).pods["b"].phase is Phase.REJECTED
+    healed = do(made, Delete("b"), ReportDevices(NIC, (near, far)), b, AskPodResources())
+    assert healed.devices["b"]["c"] == {HeldDevice(NIC, "d0", (0,))}
+
+
+@pytest.mark.parametrize("release", ["1.20", "1.26", "1.36"])
+def test_unhealthy_devices_count_as_capacity(release: str) -> None:
+    """Also those of a plugin that has gone away, until one comes again."""
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0]), api_server=True)
+    devices = (Device("d0", healthy=False), Device("d1"))
+    made = large(RegisterDevices(NIC, (Device("d0"), Device("d1"))), config=config, release=release)
+    assert made.view().offered == {}
+    assert do(made, ReportDevices(NIC, devices)).offered == {NIC: Offered(2, 1)}
+    pods = [Apply(Pod(name, (container(),))) for name in "abc"]
+    assert do(made, pods[0]).pods["a"].phase is Phase.RUNNING
+    assert do(made, EndDevicePlugin(NIC)).offered == {NIC: Offered(2, 0)}
+    assert do(made, Delete("a"), pods[1]).pods["b"].phase is Phase.REJECTED
+    assert do(made, Delete("b"), RegisterDevices(NIC, devices)).offered == {}
+    assert do(made, pods[2]).pods["c"].phase is Phase.RUNNING
+    assert str(Offered(2, 1)) == "2, of which 1 allocatable"
+
+
+def test_a_copy_keeps_which_plugins_are_gone() -> None:
+    made = manager(Device("d0"))
+    twin = made.copy()
+    made.end_plugin(NIC)
+    assert [one.has_plugin(NIC) for one in (made, made.copy(), twin)] == [False, False, True]
+
+
 def test_steps_that_cannot_be_taken() -> None:
+    with pytest.raises(IllegalStep, match=f"ReportDevices: no device plugin serves {NIC}"):
+        large(ReportDevices(NIC, (Device("d0"),)))
+    with pytest.raises(NotModelled, match="EndDevicePlugin: only an API server shows"):
+        large(ON_NODE_1, EndDevicePlugin(NIC))
     with pytest.raises(IllegalStep, match="RegisterDevices: the kubelet does not run"):
         large(Stop(), ON_NODE_1)
     with pytest.raises(NotModelled, match=r"RegisterDevices: devices of release 1\.19"):

@@ -45,7 +45,7 @@ from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import assigned, by_pod
 from reference.cpuset import CPUSet
 from reference.steps import RECONCILE_PERIOD, Kind, KubeletConfig, Pod, Step
-from reference.view import Phase, PodView, Version, View
+from reference.view import Offered, Phase, PodView, Version, View
 from topologies import Machine
 
 POD_RESOURCES_SOCKET: Final = f"{STATE_DIR}/pod-resources/kubelet.sock"
@@ -110,6 +110,7 @@ class KubeletNode(SteppedNode):
         self._killed: set[tuple[str, str]] = set()
         self._asked: steps.AskPodResources | steps.AskAllocatable | steps.AskMetrics | None = None
         self._flood: dict[str, int] | None = None
+        self._offered: dict[str, Offered] = {}
         self._versions_before = 0
         self._sandboxes = sandboxes
         self._sandbox = sandboxes.take()
@@ -171,7 +172,7 @@ class KubeletNode(SteppedNode):
         """See :class:`conformance.subject.NodeUnderTest`."""
         self._require_alive()
         self._process.watch()
-        self._asked, self._flood = None, None
+        self._asked, self._flood, self._offered = None, None, {}
         self._versions_before = self._sandbox.count_of_versions()
         match step:
             case steps.AskPodResources() | steps.AskAllocatable() | steps.AskMetrics():
@@ -186,8 +187,18 @@ class KubeletNode(SteppedNode):
                 if not self._is_up():
                     raise SubjectLostError("RegisterDevices: the kubelet does not run")
                 if self._plugins.register(step) and self._api is not None:
-                    offered = partial(_offers, self._api, resource, len(devices))
+                    number = sum(one.healthy for one in devices)
+                    offered = partial(_offers, self._api, resource, number)
                     self._until(lambda: offered() or not self._is_up(), NODE_STATUS)
+            case steps.ReportDevices(resource=resource) | steps.EndDevicePlugin(resource=resource):
+                if not self._is_up():
+                    raise SubjectLostError(f"{type(step).__name__}: the kubelet does not run")
+                number = _changed(self._plugins, step, self._api)
+                if self._api is not None:
+                    offered = partial(_offers, self._api, resource, number)
+                    self._until(lambda: offered() or not self._is_up(), NODE_STATUS)
+                    now = self._api.offers(resource)
+                    self._offered = {} if now is None else {resource: now}
             case steps.ApplyTogether(pods=pods, slow=""):
                 for pod in pods:
                     self._apply(pod)
@@ -424,6 +435,7 @@ class KubeletNode(SteppedNode):
             reserved_cgroups=pod_cgroups.reserved_cgroups(self._sandbox),
             hangs=self._process.hangs,
             flood_answers=self._flood,
+            offered=self._offered,
             versions=_versions(self._sandbox.versions(self._versions_before), self._release),
         )
         if not running or self._asked is None:
@@ -568,7 +580,20 @@ def _offers(api: APIPods, resource: str, number: int) -> bool:
     """Whether the server's status of the node has the devices again. The kubelet admits a pod by
     that status (predicate.go), and may have removed the devices from it at its start. Devices that
     were never in it are ignored (``removeMissingExtendedResources``)."""
-    return api.offers(resource) == number
+    offered = api.offers(resource)
+    return offered is not None and offered.allocatable == number
+
+
+def _changed(
+    plugins: DevicePlugins, step: steps.ReportDevices | steps.EndDevicePlugin, api: APIPods | None
+) -> int:
+    """Let a device plugin report other devices, or end. Returns how many devices are healthy."""
+    if isinstance(step, steps.ReportDevices):
+        plugins.report(step)
+        return sum(one.healthy for one in step.devices)
+    _required(api, step)
+    plugins.end(step.resource)
+    return 0
 
 
 def _required(api: APIPods | None, step: Step) -> APIPods:

@@ -125,6 +125,21 @@ class GivesDevicesTwice(DeviceManager):
         return {*self._all_devices.get(resource, ())}
 
 
+class GivesUnhealthyDevices(DeviceManager):
+    """Hands out devices that their plugin has reported as unhealthy, too."""
+
+    def register(self, resource: str, devices: Iterable[Device]) -> None:
+        super().register(resource, [replace(one, healthy=True) for one in devices])
+
+
+class ForgetsUnhealthyDevices(DeviceManager):
+    """Takes those devices from the capacity that were unhealthy before their plugin went away."""
+
+    def end_plugin(self, resource: str) -> None:
+        self._all_devices[resource] = self._healthy(resource)
+        super().end_plugin(resource)
+
+
 class KeepsDevicesOfTheDead(DeviceManager):
     """Never takes back the devices of a deleted pod."""
 

@@ -17,6 +17,7 @@ from conformance.subjects.kubelet.apiserver.server import PORT, APIServer
 from conformance.subjects.kubelet.endpoint import resources_of
 from conformance.subjects.kubelet.sandbox import Sandbox
 from reference.steps import Pod
+from reference.view import Offered
 
 _PATCH: Final = "application/strategic-merge-patch+json"
 #: In seconds. With zero the server would delete the pod before the kubelet has ended it.
@@ -96,13 +97,16 @@ class APIPods:
         pods = self._ask("GET", self._path())["items"]
         return {one["metadata"]["uid"] for one in pods if _restarts_all(one)}
 
-    def offers(self, resource: str) -> int | None:
-        """How many devices of this resource the node offers by its status at the server; ``None``
-        if the kubelet has not reported any, or not the node."""
+    def offers(self, resource: str) -> Offered | None:
+        """How many devices of this resource the node has by its status at the server; ``None`` if
+        the kubelet has not reported any, or not the node."""
         selected = f"fieldSelector=metadata.name%3D{self.name}"  # an absent node is not an error
         nodes = self._ask("GET", f"/api/v1/nodes?{selected}")["items"]
-        offered = [node["status"].get("allocatable", {}).get(resource) for node in nodes]
-        return next((int(number) for number in offered if number is not None), None)
+        for status in (node["status"] for node in nodes):
+            both = [status.get(what, {}).get(resource) for what in ("capacity", "allocatable")]
+            if None not in both:
+                return Offered(*map(int, both))
+        return None
 
     def resize(self, pod: Pod) -> None:
         """Give the pod of this name the resources of ``pod``."""

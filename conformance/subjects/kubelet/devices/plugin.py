@@ -9,6 +9,7 @@ It prefers the devices with the lowest ids. Source: k8s.io/kubelet,
 from __future__ import annotations
 
 import json
+import queue
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator
@@ -23,10 +24,11 @@ from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.devices import device_plugin_pb2 as pb
 from conformance.subjects.kubelet.serving import serialized, serve, unary
 from reference.devicemanager.manager import NOT_READY
-from reference.steps import Device, RegisterDevices
+from reference.steps import Device, RegisterDevices, ReportDevices
 
 VERSION: Final = "v1beta1"
 HEALTHY: Final = "Healthy"
+UNHEALTHY: Final = "Unhealthy"
 REGISTER: Final = "/v1beta1.Registration/Register"
 _SERVICE: Final = "v1beta1.DevicePlugin"
 _CHECKPOINT: Final = "kubelet_internal_checkpoint"
@@ -47,8 +49,9 @@ class DevicePlugin:
         self._resource, resource, devices = step.resource, step.resource, step.devices
         self._failures, self._seconds = step.failures, step.seconds
         self._socket = re.sub(r"\W", "-", resource) + ".sock"
-        self._listed = pb.ListAndWatchResponse(devices=map(_listed, devices))
-        self._ids = {one.id for one in devices}
+        #: What ``ListAndWatch`` is yet to send; ``None``: it ends.
+        self._reports: queue.SimpleQueue[pb.ListAndWatchResponse | None] = queue.SimpleQueue()
+        self._list(devices)
         self._ended = threading.Event()
         (folder / self._socket).unlink(missing_ok=True)
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="device-plugin")
@@ -57,7 +60,7 @@ class DevicePlugin:
 
     def close(self) -> None:
         """Serve no more. May be called twice."""
-        self._ended.set()
+        self._end()
         self._server.stop(None).wait()
         self._threads.shutdown()
 
@@ -67,7 +70,23 @@ class DevicePlugin:
         in time."""
         before = self._written()
         self._ask_kubelet()
+        self._await(before, until, seconds)
 
+    def report(self, devices: Collection[Device], until: Wait, seconds: float) -> None:
+        """Report these devices from now on, and wait as :meth:`register` does."""
+        before = self._written()
+        self._list(devices)
+        self._await(before, until, seconds)
+
+    def _list(self, devices: Collection[Device]) -> None:
+        self._ids = {one.id for one in devices if one.healthy}
+        self._reports.put(pb.ListAndWatchResponse(devices=map(_listed, devices)))
+
+    def _end(self) -> None:
+        self._ended.set()
+        self._reports.put(None)
+
+    def _await(self, before: tuple[int, int] | None, until: Wait, seconds: float) -> None:
         def known() -> bool:
             return self._written() != before and self._registered() == self._ids
 
@@ -127,9 +146,9 @@ class DevicePlugin:
     def _list_and_watch(
         self, _: Message, context: grpc.ServicerContext
     ) -> Iterator[pb.ListAndWatchResponse]:
-        context.add_callback(self._ended.set)
-        yield self._listed
-        self._ended.wait()
+        context.add_callback(self._end)
+        while (listed := self._reports.get()) is not None:
+            yield listed
 
     def _allocate(
         self, request: pb.AllocateRequest, context: grpc.ServicerContext
@@ -171,6 +190,19 @@ class DevicePlugins:
         self._registered.add(resource)
         return is_known
 
+    def report(self, step: ReportDevices) -> None:
+        """Let the plugin of a resource report other devices. Raises :class:`SubjectLostError`."""
+        plugin = self._plugins.get(step.resource)
+        if plugin is None:
+            raise SubjectLostError(f"no device plugin of {step.resource}")
+        plugin.report(step.devices, self._until, self._seconds)
+
+    def end(self, resource: str) -> None:
+        """End the plugin of a resource, if there is one."""
+        plugin = self._plugins.pop(resource, None)
+        if plugin is not None:
+            plugin.close()
+
     def close(self) -> None:
         """End all of them. May be called twice."""
         while self._plugins:
@@ -180,7 +212,8 @@ class DevicePlugins:
 def _listed(device: Device) -> pb.Device:
     near = [pb.NUMANode(ID=node) for node in device.numa_nodes]
     topology = pb.TopologyInfo(nodes=near) if near or device.names_none else None
-    return pb.Device(ID=device.id, health=HEALTHY, topology=topology)
+    health = HEALTHY if device.healthy else UNHEALTHY
+    return pb.Device(ID=device.id, health=health, topology=topology)
 
 
 def _preferred(request: pb.PreferredAllocationRequest) -> pb.PreferredAllocationResponse:
