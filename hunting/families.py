@@ -15,7 +15,7 @@ from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of, 
 from conformance.subject import SubjectUsageError
 from hunting.upgrades import configurations_for
 from reference import CPUSet, CPUTopology
-from reference.feature_gates import stage_of
+from reference.feature_gates import refusal, stage_of
 from reference.releases import minor_of
 from reference.steps import (
     Apply,
@@ -174,14 +174,23 @@ def _resizes(scene: Scene) -> Iterator[Move]:
                     yield (Resize(replace(pod, containers=containers)),)
 
 
+def resize_gates(release: str) -> dict[str, bool]:
+    """The gates of a resize of exclusive CPUs that the release has, switched on."""
+    return {
+        gate: True
+        for gate in RESIZE
+        if stage_of(gate, release) is not None and not refusal(gate, True, release)
+    }
+
+
 def _cluster(config: KubeletConfig, release: str) -> Iterator[KubeletConfig]:
     """Pods from manifests; then pods from an API server, with the feature gates of a resize that
     the release has: the first alone, then both."""
     yield config
     gates = dict(config.feature_gates)
+    known = resize_gates(release)
     for gate in RESIZE:
-        if stage_of(gate, release) is not None:
-            gates[gate] = True
+        gates |= {gate: True} if gate in known else {}
         yield replace(config, api_server=True, feature_gates=dict(gates))
 
 

@@ -2,7 +2,7 @@
 
 What belongs here: which gates a release knows, and whether one is on. What never does: what a gate
 changes, which lives where it is used and asks :func:`enabled`.
-Source: ``pkg/features/kube_features.go``, 1.8 to 1.37.
+Source: ``pkg/features/kube_features.go``, 1.8 to 1.38.0-beta.0.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Gate:
 GATES: Final[Mapping[str, Gate]] = {
     "CPUManager": Gate((
         Stage(8, ALPHA, False), Stage(Behaviour.CPU_MANAGER_ON, BETA, True), Stage(26, GA, True),
-    )),
+    ), last=32),
     "CPUManagerPolicyAlphaOptions": Gate((Stage(Behaviour.OPTION_MATURITY, ALPHA, False),)),
     "CPUManagerPolicyBetaOptions": Gate((Stage(Behaviour.OPTION_MATURITY, BETA, True),)),
     "CPUManagerPolicyOptions": Gate((
@@ -77,7 +77,7 @@ GATES: Final[Mapping[str, Gate]] = {
     ), refused_on_until=35),
     "InPlacePodVerticalScaling": Gate((
         Stage(27, ALPHA, False), Stage(33, BETA, True), Stage(35, GA, True),
-    ), refused_off_since=35),
+    ), refused_off_since=35, last=37),
     "InPlacePodVerticalScalingExclusiveCPUs": Gate((Stage(32, ALPHA, False),)),
     "InPlacePodVerticalScalingExclusiveMemory": Gate((Stage(34, ALPHA, False),)),
     "InPlacePodVerticalScalingInitContainers": Gate((Stage(36, BETA, True),)),

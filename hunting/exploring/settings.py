@@ -12,7 +12,7 @@ from typing import Any, Final
 import topologies
 from conformance.discovered import first_core, info_of, topology_of
 from hunting.exploring.rows import Row
-from hunting.families import DEVICE, RESIZE
+from hunting.families import DEVICE, resize_gates
 from hunting.scope import POD_LEVEL
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
@@ -149,7 +149,7 @@ def _gates(row: Row, release: str) -> Mapping[str, bool]:
     if row["gates"] == "pod-level managers":
         return POD_LEVEL
     if row["gates"] == "resize of exclusive CPUs":
-        return dict.fromkeys(RESIZE, True)
+        return resize_gates(release)
     if row["gates"] == "beta options off":
         return {"CPUManagerPolicyBetaOptions": False}
     pod_level = row["class"].startswith("pod-level")

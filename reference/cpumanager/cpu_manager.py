@@ -184,29 +184,26 @@ class CPUManager:
     def _count_by_numa(self, held: CPUSet) -> None:
         """``updateAllocationPerNUMAMetric``: of the NUMA nodes that have exclusive CPUs. It is not
         modelled up to 1.37 where pods may get CPUs as a whole: 1.36.4 counts fewer after a start
-        beside such a pod than its entries have. From 1.38 on all gauges follow the state."""
+        beside such a pod than its entries have. From 1.38 on all gauges follow the state
+        (``updateMetricsFromState``)."""
+        policy = self.policy
+        if not isinstance(policy, StaticPolicy):
+            return
+        masks = policy.topology.numa_masks.items()
         if self._gauges_follow:
-            self._count_from_state()
-        elif isinstance(self.policy, StaticPolicy) and not self.policy.pod_managers:
-            masks = self.policy.topology.numa_masks.items()
+            held = assigned(self.state.entries)
+            for cpus in self.state.pod_entries.values() if policy.pod_managers else ():
+                held |= cpus
+            self.metrics = self.metrics._replace(
+                pool=len(policy.available(self.state)),
+                exclusive=len(held),
+                per_numa={numa: (mask & held.mask).bit_count() for numa, mask in masks},
+            )
+        elif not policy.pod_managers:
             counts = {
                 numa: (mask & held.mask).bit_count() for numa, mask in masks if mask & held.mask
             }
             self.metrics = self.metrics.counted_by_numa(counts)
-
-    def _count_from_state(self) -> None:
-        """``updateMetricsFromState``: from 1.38 on."""
-        if not isinstance(self.policy, StaticPolicy):
-            return
-        held = assigned(self.state.entries)
-        for cpus in self.state.pod_entries.values() if self.policy.pod_managers else ():
-            held |= cpus
-        masks = self.policy.topology.numa_masks.items()
-        self.metrics = self.metrics._replace(
-            pool=len(self.policy.available(self.state)),
-            exclusive=len(held),
-            per_numa={numa: (mask & held.mask).bit_count() for numa, mask in masks},
-        )
 
     def allocate_pod(self, pod: Pod, hint: Hint | None = None) -> None:
         """``AllocatePod``: admission of a whole pod with pod-level resources, as

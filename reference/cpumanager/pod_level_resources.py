@@ -2,18 +2,22 @@
 
 What belongs here: how many CPUs a pod asks for as a whole, and how its containers share them. What
 never does: what a manifest says of them (``reference.pods``), or choosing CPUs on the machine
-(``policy_static``). Source: ``policy_static.go`` (``AllocatePod``), 1.36 and 1.37; KEP-5526.
+(``policy_static``). Source: ``policy_static.go`` (``AllocatePod``), 1.36 to 1.38; KEP-5526.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
+from reference.behaviours import Behaviour
 from reference.cpumanager.state.state_mem import State
 from reference.cpuset import CPUSet
+from reference.errors import AllocationError
 from reference.pods.pod import Kind, Pod
 from reference.pods.qos import whole_cpus
+from reference.releases import AnyRelease, has
 
 _NOTHING: Final[Mapping[str, CPUSet]] = {}
 
@@ -61,3 +65,54 @@ def is_stale(state: State, pod: Pod, held: CPUSet) -> bool:
     entries = state.entries.get(pod.uid, {})
     first = {one.name for one in pod.containers[: len(entries)]}
     return not held.isdisjoint(state.default) or first != entries.keys()
+
+
+def held_whole(state: State, uid: str, release: AnyRelease) -> CPUSet:
+    """The CPUs that a pod has as a whole, where they count when it is admitted again."""
+    kept = has(release, Behaviour.POD_POOL_KEPT)
+    return state.pod_entries.get(uid, CPUSet()) if kept else CPUSet()
+
+
+def restore_pod(
+    state: State,
+    pod: Pod,
+    held: CPUSet,
+    counts: Mapping[str, int],
+    take: Callable[[CPUSet, int], CPUSet],
+    release: AnyRelease,
+) -> None:
+    """``restorePodAllocation``, 1.38: the containers without an entry get a part of what the pod
+    holds. Raises what ``take`` raises; then the pod holds nothing."""
+    restored = dict(state.entries.get(pod.uid, {}))
+    with rolling_back(state, pod.uid, held, release):
+        given = partition(pod, held, counts, take, restored)
+    if given.keys() != restored.keys():
+        for name, cpus in given.items():
+            state.set(pod.uid, name, cpus)
+
+
+@contextmanager
+def rolling_back(state: State, uid: str, held: CPUSet, release: AnyRelease) -> Iterator[None]:
+    """From 1.38 on a pod that cannot be given all that it needs holds nothing afterwards."""
+    try:
+        yield
+    except AllocationError:
+        if has(release, Behaviour.POD_POOL_KEPT):
+            _release_pod(state, uid, held)
+        raise
+
+
+def release_stale(state: State, uid: str, held: CPUSet) -> None:
+    """Let a pod go of CPUs that are stale (:func:`is_stale`)."""
+    if held.isdisjoint(state.default):
+        _release_pod(state, uid, held)
+    else:
+        state.delete_pod(uid)
+
+
+def _release_pod(state: State, uid: str, held: CPUSet) -> None:
+    """``releasePodAllocation``."""
+    for name in list(state.entries.get(uid, {})):
+        state.delete(uid, name)
+    state.set_default(state.default | held)
+    state.delete_pod(uid)

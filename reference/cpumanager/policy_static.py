@@ -11,14 +11,21 @@ other containers. CPUs of a pod's init containers are offered again to its later
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_assignment import take_by_topology
-from reference.cpumanager.pod_level_resources import is_stale, partition, pod_total
+from reference.cpumanager.pod_level_resources import (
+    held_whole,
+    is_stale,
+    partition,
+    pod_total,
+    release_stale,
+    restore_pod,
+    rolling_back,
+)
 from reference.cpumanager.policy_options import StaticOptions
 from reference.cpumanager.state.state_mem import State, assigned
 from reference.cpumanager.topology_hints import aligned, cpu_hints, hints_for, pod_exclusive_cpus
@@ -151,22 +158,22 @@ class StaticPolicy:
         total = self.total(pod, counts)
         if not total or not self.serves_whole(pod):
             return self._hints(state, pod, total, counts)
-        held = self._held_whole(state, pod.uid)
+        held = held_whole(state, pod.uid, self.release)
         stale = bool(held) and is_stale(state, pod, held)
+        among = partial(
+            cpu_hints,
+            self.topology,
+            count=total,
+            release=self.release,
+            align_by_socket=self.options.align_by_socket,
+        )
         if held and not stale:
-            return self._hints_among(held, CPUSet(), total) if len(held) == total else []
+            return among(held, CPUSet()) if len(held) == total else []
         if empty_pool_fault(pod, total, counts):
             return []
         if stale:
-            free = (state.default | held) - self.reserved
-            return self._hints_among(free, self.reusable(pod), total)
+            return among((state.default | held) - self.reserved, self.reusable(pod))
         return self._hints(state, pod, total, counts)
-
-    def _hints_among(self, available: CPUSet, reusable: CPUSet, count: int) -> list[Hint]:
-        align = self.options.align_by_socket
-        return cpu_hints(
-            self.topology, available, reusable, count, release=self.release, align_by_socket=align
-        )
 
     def _hints(
         self, state: State, pod: Pod, count: int, counts: Mapping[str, int]
@@ -213,11 +220,11 @@ class StaticPolicy:
         if not total:
             return
         take = partial(self.take, hint_nodes=_nodes_of(hint))
-        if held := self._held_whole(state, pod.uid):
+        if held := held_whole(state, pod.uid, self.release):
             if not is_stale(state, pod, held):
-                self._restore_pod(state, pod, held, partial(partition, counts=counts, take=take))
+                restore_pod(state, pod, held, counts, take, self.release)
                 return
-            self._release_stale(state, pod.uid, held)
+            release_stale(state, pod.uid, held)
         fault = empty_pool_fault(pod, total, counts)
         if fault:
             raise EmptyPodSharedPoolError(fault)
@@ -226,54 +233,14 @@ class StaticPolicy:
         taken = self.take_near(self.available(state), total, hint)
         state.set_default(state.default - taken)
         state.set_pod(pod.uid, taken)
-        with self._rolling_back(state, pod.uid, taken):
+        with rolling_back(state, pod.uid, taken, self.release):
             given = partition(pod, taken, counts, take)
         for name, cpus in given.items():
             state.set(pod.uid, name, cpus)
 
-    def _restore_pod(
-        self, state: State, pod: Pod, held: CPUSet, share: Callable[..., dict[str, CPUSet]]
-    ) -> None:
-        """``restorePodAllocation``: containers without an entry get a part of what the pod
-        holds."""
-        restored = dict(state.entries.get(pod.uid, {}))
-        with self._rolling_back(state, pod.uid, held):
-            given = share(pod, held, restored=restored)
-        if given.keys() != restored.keys():
-            for name, cpus in given.items():
-                state.set(pod.uid, name, cpus)
-
-    @contextmanager
-    def _rolling_back(self, state: State, uid: str, held: CPUSet) -> Iterator[None]:
-        """From 1.38 on a pod that cannot be given all that it needs holds nothing afterwards."""
-        try:
-            yield
-        except AllocationError:
-            if has(self.release, Behaviour.POD_POOL_KEPT):
-                self._release_pod(state, uid, held)
-            raise
-
-    def _release_stale(self, state: State, uid: str, held: CPUSet) -> None:
-        if held.isdisjoint(state.default):
-            self._release_pod(state, uid, held)
-        else:
-            state.delete_pod(uid)
-
-    def _release_pod(self, state: State, uid: str, held: CPUSet) -> None:
-        """``releasePodAllocation``."""
-        for name in list(state.entries.get(uid, {})):
-            state.delete(uid, name)
-        state.set_default(state.default | held)
-        state.delete_pod(uid)
-
     def serves_whole(self, pod: Pod) -> bool:
         """Whether a pod has pod-level resources that count here."""
         return self.pod_managers and has_pod_level_resources(pod)
-
-    def _held_whole(self, state: State, uid: str) -> CPUSet:
-        """The CPUs that a pod has as a whole, where they count when it is admitted again."""
-        kept = has(self.release, Behaviour.POD_POOL_KEPT)
-        return state.pod_entries.get(uid, CPUSet()) if kept else CPUSet()
 
     def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
         """How many CPUs a pod gets at once (``podGuaranteedCPUs``)."""
