@@ -32,6 +32,11 @@ _UNCAUGHT: Final = {
     "socket.": """
         allocatable-is-whole pod-resources-limited shared-pool-reported sidecars-reported
     """,
+    "It is announced for 1.38. The code of a pre-release was compared with the model, and no "
+    "scenario is about it yet.": """
+        gauges-follow-the-state gauges-follow-the-state=off whole-uncores-first
+        whole-uncores-first=off
+    """,
     "In this release nothing depends on it.": "bad-state-panics cache-ids uncore-caches-known",
     "sysfs and /proc/cpuinfo give the same topology where each socket is one NUMA node. On the "
     "machine of this page with more NUMA nodes, chance decides which CPUs a kubelet of 1.18 "
