@@ -7,8 +7,10 @@ import re
 import resource
 import select
 import signal
+import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -292,3 +294,23 @@ def test_a_program_is_started_all_the_same(tmp_path: Path) -> None:
         else:
             channel.close()
     assert not lost
+
+
+#: Says hello to every request, with the request's number.
+_POLITE = (
+    "import json, sys\n"
+    "for line in sys.stdin:\n"
+    "    hello = {'protocol': 1, 'release': '1.36', 'version': 'v1.36.4'}\n"
+    "    print(json.dumps({'id': json.loads(line)['id'], **hello}), flush=True)\n"
+)
+
+
+def test_threads_that_share_a_program_take_turns() -> None:
+    """As where explore drives several nodes at a time."""
+    with closing(Program("exec:polite", [sys.executable, "-c", _POLITE])) as program:
+
+        def ask(_: int) -> str:
+            return program.ask(wire.Hello(protocol=wire.PROTOCOL), wire.HelloAnswer).release
+
+        with ThreadPoolExecutor(8) as threads:
+            assert {*threads.map(ask, range(2000))} == {"1.36"}
