@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import platform
@@ -95,13 +96,16 @@ class StreamWriter:
                 idle=list(idle),
             )
         )
-        self.abandon()
-
-    def abandon(self) -> None:
-        """Close without a footer."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
+
+    def abandon(self) -> None:
+        """Close without a footer."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            with contextlib.suppress(OSError):  # what a full disk did not take
+                stream.close()
 
     def discard(self) -> None:
         """Close and remove the stream: there was no run."""

@@ -9,6 +9,7 @@ together take a second, which ``pinproof --help`` and every Tab would cost.
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple
@@ -21,6 +22,8 @@ from conformance.verdict import ExitStatus
 from pinproof.helptext import legible
 
 _MARKUP: Final = "rich"
+#: What keeps a file from being written that is where it should be.
+_CANNOT_BE_WRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
 class Lazy(NamedTuple):
@@ -213,12 +216,9 @@ def _common(
 
 
 def main() -> None:
-    """The console script: errors that a user can mend are one line."""
+    """The command line: errors that a user can mend are one line."""
     try:
         app()
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(ExitStatus.CONFORMANT)
     except Exception as error:
         from conformance.extras import missing
         from conformance.importing import fault_of_scenarios
@@ -226,6 +226,9 @@ def main() -> None:
 
         if isinstance(error, PermissionError) and error.filename:
             _fail(f"{error.filename}: {error.strerror}", ExitStatus.USAGE)
+        if isinstance(error, OSError) and error.errno in _CANNOT_BE_WRITTEN:
+            place = f"{error.filename}: " if error.filename else ""
+            _fail(f"{place}{error.strerror}", ExitStatus.COULD_NOT_TELL)
         if extra := missing(error):
             _fail(extra, ExitStatus.USAGE)
         status = status_of(error)

@@ -55,6 +55,7 @@ from hunting.exploring.turns import long_turns
 from pinproof.completion import machine_names, subject_names
 from pinproof.output import note, prepare_folder
 from pinproof.parameters import (
+    A_YEAR,
     Kubeconfig,
     ShardText,
     TransportImage,
@@ -110,7 +111,7 @@ class Asked:
         "kind; or the nodes.",
         autocompletion=machine_names,
     )
-    minutes: float = option(10, "Draw for this number of minutes.", "--time", min=0.01)
+    minutes: float = option(10, "Draw for this number of minutes.", "--time", min=0.01, max=A_YEAR)
     seed: int = option(1, "The same seed draws the same histories.")
     jobs: int | None = option(
         None,

@@ -33,7 +33,7 @@ from hunting.families import FAMILIES, UPGRADES
 from hunting.finds import Collection, Find
 from hunting.upgrades import neighbours
 from pinproof.output import note
-from pinproof.parameters import ShardText, option, read_options, with_options
+from pinproof.parameters import A_YEAR, ShardText, option, read_options, with_options
 from pinproof.progress import busy
 from reference.releases import LATEST, OLDEST, Release
 from reports.text import clean
@@ -60,7 +60,7 @@ class Asked:
         "of the catalogue too, with all --moves.",
         metavar="HOW",
     )
-    minutes: float | None = option(None, "Stop after this number of minutes.", "--time")
+    minutes: float | None = option(None, "Stop after this number of minutes.", "--time", max=A_YEAR)
     jobs: int = option(1, "How many processes search.", "-n", "--jobs", min=1, max=256)
     seed: int = option(0, "Shuffle the searches; 0: small machines first.")
     shard: ShardText = "1/1"

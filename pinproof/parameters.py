@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from conformance.session.options import Option
 
 _DECLARED: Final = "typer"
+#: The longest search, in minutes.
+A_YEAR: Final = 366 * 24 * 60
 Asked = TypeVar("Asked")
 
 AcceptNewHostKey = Annotated[

@@ -27,6 +27,7 @@ from conformance.verdict import ExitStatus, worst
 from pinproof.completion import machine_names, scenario_ids, subject_names
 from pinproof.output import prepare_folder
 from pinproof.parameters import (
+    A_YEAR,
     Kubeconfig,
     TransportImage,
     option,
@@ -80,6 +81,7 @@ class Asked:
         "Then explore the subject for this number of minutes (pinproof explore), on the machines "
         "that were named; what is found goes to explored/ in --report.",
         min=0.01,
+        max=A_YEAR,
         metavar="MINUTES",
     )
     record: Path | None = run_option(options.RECORD)

@@ -8,10 +8,16 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Put ``text``, as UTF-8, in the place of ``path``; on any failure what was there stays.
+    """Put ``text``, as UTF-8, in the place of ``path``, or of the file that the link ``path`` leads
+    to; on any failure what was there stays. It is written into what is no regular file, such as a
+    device or a pipe.
 
     Raises :class:`OSError`.
     """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8", newline="\n")
+        return
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     part = Path(name)
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
@@ -141,7 +141,18 @@ class Run:
         self._reported.add(f"{result.scenario}@{result.machine.name}")
         standing = self._count(result)
         self._config.hook.pytest_pinproof_result(result=result, standing=standing)
-        self._writer.add(msgspec.structs.replace(result, worker=worker))
+        with self._written():
+            self._writer.add(msgspec.structs.replace(result, worker=worker))
+
+    @contextlib.contextmanager
+    def _written(self) -> Iterator[None]:
+        """End the run in one line where its files cannot be written, as on a full disk."""
+        try:
+            yield
+        except OSError as error:
+            place = error.filename or self.stream
+            reason = f"pinproof: {place}: {error.strerror}"
+            pytest.exit(reason, returncode=ExitStatus.COULD_NOT_TELL)
 
     def _count(self, result: Result) -> Standing:
         self._counts[Verdict(result.verdict)] += 1
@@ -195,12 +206,13 @@ class Run:
             self.status = ExitStatus.COULD_NOT_TELL
         if self._not_restored:
             self.status = ExitStatus.NOT_RESTORED
-        self._writer.finish(self._counts, self.status, self._idle)
-        session.exitstatus = int(self.status)
-        self._record()
-        if self.stream is not None and self._directory is not None:
-            for entry in entry_points(group=REPORTERS):
-                entry.load()(self.stream, self._directory)
+        with self._written():
+            self._writer.finish(self._counts, self.status, self._idle)
+            session.exitstatus = int(self.status)
+            self._record()
+            if self.stream is not None and self._directory is not None:
+                for entry in entry_points(group=REPORTERS):
+                    entry.load()(self.stream, self._directory)
 
     def _begin_with_nothing_left(self) -> None:
         """Begin a stream without cases: in a resumed run with nothing left to run, and in an empty

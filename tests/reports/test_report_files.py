@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,18 @@ def test_a_failed_write_leaves_what_was_there_and_nothing_else(
         write_atomically(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_is_followed_and_a_pipe_is_written_into(tmp_path: Path) -> None:
+    """So is a device, which would be gone otherwise."""
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_atomically(link, "new")
+    assert (link.is_symlink(), target.read_text()) == (True, "new")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomically(pipe, "text")
+    assert os.read(reader, 100) == b"text"
+    assert pipe.is_fifo()
+    os.close(reader)
