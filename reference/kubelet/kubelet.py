@@ -240,10 +240,10 @@ class PodLifecycle:
 
     def _is_ended(self, pod: Pod) -> bool:
         """Whether containers of the refused pod have to be ended, or have ended before this start
-        of the kubelet, so that its status is complete."""
+        of the kubelet, so that its status is complete, or may be."""
         if not self._names_qos_at_end or pod.name in self._running_on:
             return False
-        return self._runs(pod) or pod.uid in self.runtime.removed
+        return pod.uid in self.runtime.uids() or pod.uid in self.runtime.removed
 
     def _runs(self, pod: Pod) -> bool:
         return any(self.runtime.runs(pod.uid, one.name) for one in pod.containers)
