@@ -75,8 +75,9 @@ def _as_memory_may_be(fresh: Kubelet) -> list[Kubelet]:
 def _outcomes(fresh: Kubelet, pods: list[Pod]) -> Iterator[Kubelet]:
     for order in fresh.orders(pods):
         kubelet = _admitting(fresh, order)
+        twins = list(_without_class(kubelet))  # before its state counts as saved
         yield kubelet
-        yield from _without_class(kubelet)
+        yield from twins
         forgotten = kubelet.may_run_on(pods, fresh.runtime)
         for count in range(1, len(forgotten) + 1):
             for some in combinations(forgotten, count):

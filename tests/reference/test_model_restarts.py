@@ -761,3 +761,21 @@ def test_its_own_policy_outranks_a_pods_that_never_restarts(own: str, code: int)
     pod = Pod("b", (container,), restart_policy=RestartPolicy.NEVER)
     view = do(_node(), Apply(pod), KillContainer("b", "c", code))
     assert view.pods["b"].phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize("qos", ["Guaranteed", ""])
+def test_chance_decides_whether_a_refused_pod_names_its_class(qos: str) -> None:
+    """Its container ended while the kubelet was down (seen on 1.26.15). What it held is free."""
+    wanting = replace(exclusive("c", 1), devices=(("nic", 1),))
+    node = booted(
+        RegisterDevices("nic", (Device("d0"),)),
+        Apply(guaranteed_of("a", [wanting])),
+        config=CONFIG,
+        release="1.26",
+    )
+    do(node, Stop(), KillContainer("a", "c", 137), Start())
+    view = node.view()
+    seen = replace(view, pods={"a": replace(view.pods["a"], qos=qos)})
+    assert node.follow(seen)
+    assert node.view() == seen
+    assert view.pods["a"].reason == "UnexpectedAdmissionError"
