@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from conformance.records import Difference
 from conformance.subject import SubjectUsageError
+from conformance.verdict import ExitStatus
 from topologies.errors import one_line
 
 
@@ -47,6 +49,21 @@ def print_lines(console: Console, *texts: str, notes: Iterable[str] = (), most: 
     """Print lines whole, whatever the console's width; then notes of ``most`` characters."""
     for text in [*texts, *(f"note: {one_line(one, most)}" for one in notes)]:
         console.print(Text(text), soft_wrap=True)
+
+
+@contextmanager
+def kept_if_refused(report: Path | None) -> Iterator[None]:
+    """Put back the files that an earlier run left in its report's directory, if the block, which
+    begins a run there, ends with wrong usage."""
+    files = [one for one in report.iterdir() if one.is_file()] if report and report.is_dir() else []
+    earlier = {one: one.read_bytes() for one in files}
+    try:
+        yield
+    except (SubjectUsageError, typer.Exit) as end:
+        if getattr(end, "exit_code", ExitStatus.USAGE) == ExitStatus.USAGE:
+            for one, data in earlier.items():
+                one.write_bytes(data)
+        raise
 
 
 def prepare_folder(report: Path, also: tuple[str, ...] = (), *, resume: bool = False) -> Path:

@@ -25,7 +25,7 @@ from conformance.session.keywords import may_match
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus, worst
 from pinproof.completion import machine_names, scenario_ids, subject_names
-from pinproof.output import prepare_folder
+from pinproof.output import kept_if_refused, prepare_folder
 from pinproof.parameters import (
     A_YEAR,
     Kubeconfig,
@@ -148,17 +148,18 @@ def run(context: typer.Context, asked: Asked) -> None:
         smoke(tried)  # built, and proven to start, before any worker does
         if asked.explore:
             explore.require_explorable(tried, machines)
-    stream = _stream(asked.report, resume=asked.resume)
-    arguments = [
-        *chosen,
-        *_written(asked, stream),
-        *pytest_arguments.workers(subject, cases, config),
-        *pytest_arguments.brief(context.args),
-        *(() if asked.resume else pytest_arguments.together(subject, more)),
-        *more,
-    ]
-    skips = config is not None and "s" in config.getoption("reportchars")
-    status = _ran(arguments, asked, stream, skips=skips)
+    with kept_if_refused(asked.report):
+        stream = _stream(asked.report, resume=asked.resume)
+        arguments = [
+            *chosen,
+            *_written(asked, stream),
+            *pytest_arguments.workers(subject, cases, config),
+            *pytest_arguments.brief(context.args),
+            *(() if asked.resume else pytest_arguments.together(subject, more)),
+            *more,
+        ]
+        skips = config is not None and "s" in config.getoption("reportchars")
+        status = _ran(arguments, asked, stream, skips=skips)
     if asked.explore and asked.report and reports.load(stream, ended=status).footer is not None:
         wish = _exploration(asked, subject, machines, release)
         status = worst([status, explore.explored_after(wish, own)])

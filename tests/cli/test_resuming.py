@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +230,13 @@ def test_a_shard_with_a_broken_promise_is_red(tmp_path: Path) -> None:
         here("report", f"{name}/result.jsonl", "--gate", cwd=tmp_path) for name in ("s1", "s2")
     ]
     assert sorted(done.returncode for done in (*ran, *gates)) == [0, 1, 1, 3]
+
+
+@pytest.mark.parametrize("wrong", [("--shard", "9/1"), ("--resume", "--release", "1.35")])
+def test_a_run_that_is_refused_leaves_what_there_was(wrong: Sequence[str], tmp_path: Path) -> None:
+    words = ("run", "-k", "machine/cpu-upgrade-incident", "--report", "o")
+    here(*words, cwd=tmp_path, status=0)
+    before = {one.name: one.read_bytes() for one in (tmp_path / "o").iterdir()}
+    here(*words, *wrong, cwd=tmp_path, status=2)
+    assert {one.name: one.read_bytes() for one in (tmp_path / "o").iterdir()} == before
+    assert "report.html" in before
