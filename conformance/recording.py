@@ -112,6 +112,14 @@ def write(path: Path, header: RecordingHeader, cases: Sequence[RecordedCase]) ->
     path.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
 
 
+def require_writable(path: Path) -> None:
+    """Raise :class:`RecordingError` where :func:`write` could write no recording."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise RecordingError(f"{path}: a recording is a file in a folder that exists")
+    if path.exists():
+        read(path)
+
+
 class Recording:
     """The recorded cases of one kubelet, under the ids that their scenarios have today."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.known import KnownFailuresError
+from conformance.recording import RecordingError
 from conformance.results import ResultsError
 from conformance.subject import SubjectError, SubjectNotRestored, SubjectUsageError
 from conformance.verdict import ExitStatus
@@ -19,7 +20,7 @@ _STATUSES = (
     (BadTarget, ExitStatus.USAGE),
     (CaptureError, ExitStatus.COULD_NOT_TELL),
     ((KnownFailuresError, MachineError, ModelError, NodeUsageError), ExitStatus.USAGE),
-    ((ResultsError, SubjectUsageError), ExitStatus.USAGE),
+    ((RecordingError, ResultsError, SubjectUsageError), ExitStatus.USAGE),
     ((NotRestored, SubjectNotRestored), ExitStatus.NOT_RESTORED),
     ((NodeError, SubjectError), ExitStatus.COULD_NOT_TELL),
 )

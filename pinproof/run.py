@@ -19,6 +19,7 @@ from conformance.aliases import renamed
 from conformance.catalogue import catalogue
 from conformance.known import read as read_known
 from conformance.kubelets.put import with_files
+from conformance.recording import require_writable
 from conformance.scenario import Level
 from conformance.session import options
 from conformance.session.keywords import may_match
@@ -212,13 +213,16 @@ def _cases(patterns: Sequence[str]) -> list[str]:
 
 
 def _require_files(asked: Asked) -> None:
-    """Refuse a list of known failures that cannot be read, and options that need ``--report``."""
+    """Refuse a list of known failures that cannot be read, a recording that cannot be written, and
+    options that need ``--report``."""
     if asked.known is not None:
         read_known(asked.known, [one.id for one in catalogue()])
     if asked.resume and asked.report is None:
         raise SubjectUsageError("--resume goes on in --report DIR, which is not given")
     if asked.explore and asked.report is None:
         raise SubjectUsageError("--explore writes to --report DIR, which is not given")
+    if asked.record is not None:
+        require_writable(asked.record)
 
 
 def _written(asked: Asked, stream: Path) -> list[str]:

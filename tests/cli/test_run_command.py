@@ -375,3 +375,20 @@ def test_witnesses_are_listed() -> None:
     assert all(0 < one["recorded"] <= one["apply"] for one in machines)
     assert sum(one["recorded"] >= one["apply"] - 6 for one in machines) > len(machines) // 2
     assert machines[0]["machine"] in here("witnesses", "1.36").stdout
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("none/x", "none/x: a recording is a file in a folder that exists"),
+        (".", ".: a recording is a file in a folder that exists"),
+        ("other", "other: not a recording: "),
+    ],
+)
+def test_a_recording_that_cannot_be_written_is_refused_at_once(
+    tmp_path: Path, place: str, said: str
+) -> None:
+    (tmp_path / "other").write_text("{}")
+    done = here("run", "-k", "pool/", "--record", place, cwd=tmp_path, status=2)
+    assert done.stderr.startswith(f"pinproof: {said}")
+    assert done.stdout == ""
