@@ -30,6 +30,8 @@ _KINDS: Final[Mapping[type, str]] = {
     date: "a date like 2027-01-31",
 }
 _REQUIRED: Final = ("scenario", "reason", "expires")
+#: A list of every case of a fork would have a few MB.
+_LONGEST: Final = 32 << 20
 
 
 class KnownFailuresError(Exception):
@@ -147,7 +149,11 @@ def read(path: Path, ids: Collection[str]) -> list[KnownFailure]:
 def loaded(path: Path) -> dict[str, Any]:
     """A TOML file. Raises :class:`KnownFailuresError`."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            data = file.read(_LONGEST + 1)
+        if len(data) > _LONGEST:
+            raise KnownFailuresError(f"{path}: longer than {_LONGEST} bytes")
+        return tomllib.loads(data.decode())
     except OSError as error:
         raise KnownFailuresError(f"{path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:

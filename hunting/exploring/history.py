@@ -54,17 +54,22 @@ def history_at(path: Path) -> History:
 
 
 _Found = TypeVar("_Found")
+#: A plan that covers all pairs has some 100 KB, and as text some 10 MB.
+_LONGEST: Final = 64 << 20
 
 
 def read_file(path: Path, kind: type[_Found], check: Callable[[_Found], object]) -> _Found:
     """What a file of this kind holds, once ``check`` has looked at it. Raises
     :class:`SubjectUsageError`, in one line."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(_LONGEST + 1)
+        if len(data) > _LONGEST:
+            raise SubjectUsageError(f"{path}: longer than {_LONGEST} bytes")
         raw = msgspec.json.decode(lzma.decompress(data) if path.suffix == ".xz" else data)
     except OSError as error:
         raise SubjectUsageError(f"{path}: {error.strerror or error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, lzma.LZMAError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, lzma.LZMAError, RecursionError) as error:
         raise SubjectUsageError(f"{path}: not JSON: {error}") from error
     version = raw.get("format") if isinstance(raw, dict) else None
     if version != FORMAT:

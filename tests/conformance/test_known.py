@@ -123,3 +123,11 @@ def test_any_text_that_is_written_is_read_again(reason: str, machine: str, link:
     (table,) = tomllib.loads(known.write([entry]))["known"]
     expires = table.pop("expires")
     assert KnownFailure(expires=expires.isoformat(), **table) == entry
+
+
+def test_a_list_without_end_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "known.toml"
+    with path.open("wb") as file:
+        file.truncate(5 << 30)
+    with pytest.raises(KnownFailuresError, match="longer than 33554432 bytes"):
+        known.loaded(path)

@@ -223,6 +223,8 @@ def test_a_replay_that_ends_early_says_so(tmp_path: Path, why: str, step: Step) 
     [
         ("--replay", None, "No such file or directory"),
         ("--replay", "{", "not JSON"),
+        ("--replay", "[" * 100_000, "not JSON: maximum recursion depth exceeded"),
+        ("--plan", " " * ((64 << 20) + 1), "longer than 67108864 bytes"),
         ("--replay", "[]", "format None; this pinproof reads format 1"),
         ("--replay", _history(format=2), "format 2; this pinproof reads format 1"),
         ("--replay", _history(steps=[{"Jump": {}}]), "Jump"),
