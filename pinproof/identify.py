@@ -13,6 +13,7 @@ import typer
 
 from conformance.identifying.identify import identify as identity_of
 from conformance.identifying.identity import Identity
+from conformance.smoke import smoke
 from conformance.subject import SubjectInfo
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus
@@ -66,6 +67,7 @@ def identify(asked: Asked) -> None:
 
 def _identified(name: str, workers: int, seconds: float) -> tuple[Identity, SubjectInfo]:
     with closing(open_subject(name)) as subject, busy("identify") as say:
+        smoke(subject)
         found = identity_of(name, subject, workers=workers, seconds=seconds, say=say)
         return found, subject.info
 

@@ -646,3 +646,18 @@ def test_a_patch_release_judges_where_later_ones_do_more(
 ) -> None:
     """1.33 means its newest patch release, which has what 1.33.6 brought."""
     assert str(judging_release(SubjectInfo("a", release, version))) == judged
+
+
+def test_a_kubelet_that_never_starts_is_no_release_at_all(tmp_path: Path) -> None:
+    """As in a run: it cannot be judged."""
+    lacking.need("sandbox")
+    kubelet = tmp_path / "kubelet"
+    kubelet.write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = --version ] && echo Kubernetes v1.36.4 && exit\n'
+        "kill -9 $$\n"
+    )  # fmt: skip
+    kubelet.chmod(0o755)
+    done = here("identify", f"kubelet:{kubelet}", status=3)
+    assert done.stdout == ""
+    assert "does not start on the simplest machine, so it cannot be judged" in done.stderr
