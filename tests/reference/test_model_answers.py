@@ -260,3 +260,12 @@ def test_what_is_counted_last_of_a_numa_node_depends_on_a_map(
     ]
     node = booted(*map(Apply, pods), *map(Delete, gone))
     assert counts(node).get(of_numa_node(0)) == left
+
+
+@pytest.mark.parametrize(("release", "left"), [("1.37", 1), ("1.38", 0)])
+def test_gauges_follow_the_state_from_1_38_on(release: str, left: int) -> None:
+    """``updateMetricsFromState``, 1.38.0-beta.0: a NUMA node without exclusive CPUs has 0."""
+    node = booted(Apply(guaranteed("a", 1)), release=release)
+    assert counts(node)[of_numa_node(0)] == counts(node)[EXCLUSIVE] == 1
+    do(node, Delete("a"))
+    assert (counts(node)[of_numa_node(0)], counts(node)[EXCLUSIVE]) == (left, 0)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from conformance import strategies
 from conformance.pods import exclusive
 from reference import CPUManager, CPUSet, IllegalStep, Node, NotModelled, discover, make_policy
+from reference.cpumanager.state.state_mem import State
 from reference.errors import EmptyPodSharedPoolError
 from reference.kubelet.admission import fault_of_whole
 from reference.pods.pod_level_resources import as_decoded, empty_pool_fault, is_guaranteed_alone
@@ -260,3 +261,46 @@ def test_what_an_api_server_adds_to_limits_as_a_whole_is_not_modelled_from_1_37_
     with pytest.raises(NotModelled, match="an API server adds requests"):
         booted(one, config=in_cluster, release="1.37")
     booted(Apply(pod("a", "2", Container("c"))), config=in_cluster, release="1.37")
+
+
+# -- what a pod holds when it is admitted again, from 1.38 on --------------------------------------
+
+PARTS = (exclusive("first", 2), exclusive("second", 3), Container("rest"))
+
+
+def _admitted_again(left: tuple[str, ...], release: str = "1.38", *, shared: bool = False) -> State:
+    """The state after a pod was admitted twice, of whose containers those that are ``left`` had an
+    entry in between. ``shared``: its CPUs were already shared again."""
+    whole = pod("a", "8", *PARTS)
+    manager = CPUManager(
+        make_policy(TOPOLOGY, CONFIG, release=release), release=release, feature_gates=ON
+    )
+    manager.start(None)
+    manager.allocate_pod(whole)
+    state, uid = manager.state, whole.uid
+    for name in {part.name for part in PARTS} - {*left}:
+        state.delete(uid, name)
+    if shared:
+        state.set_default(state.default | state.pod_entries[uid])
+    manager.allocate_pod(whole)
+    return state
+
+
+@pytest.mark.parametrize(
+    "left", [("first", "second", "rest"), ("first", "second"), ("first",), ("second",), ()]
+)
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_pod_admitted_again_holds_as_much_as_before(left: tuple[str, ...], shared: bool) -> None:
+    """Whether its entries are all there, are the first of the pod, or are left over from a release
+    that was interrupted (``podAllocationStaleness``): no CPU is lost, and none is shared."""
+    state = _admitted_again(left, shared=shared)
+    (whole,), (entries,) = state.pod_entries.values(), state.entries.values()
+    assert state.default == TOPOLOGY.cpus - whole
+    assert [len(entries[part.name]) for part in PARTS] == [2, 3, 3]
+    assert CPUSet(cpu for cpus in entries.values() for cpu in cpus) == whole
+    assert len(whole) == 8
+
+
+def test_up_to_1_37_it_is_given_others() -> None:
+    state = _admitted_again(("first", "second", "rest"), "1.37")
+    assert len(TOPOLOGY.cpus - state.default) == 16
