@@ -52,6 +52,8 @@ def _sightings(history: Iterable[Seen]) -> Iterator[Sighting]:
 
 def _values(view: View, origin: Origin) -> dict[str, Any]:
     values: dict[str, Any] = plain(view)
+    for pod in values["pods"].values():
+        del pod["or_else"]  # a subject has none
     return values | {
         "online": str(origin.online),
         "state_file_digest": origin.state_file,

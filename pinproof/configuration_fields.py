@@ -10,7 +10,8 @@ from typing import Final
 
 _NAMES: Final = """
     address allowedUnsafeSysctls authentication authorization cgroupDriver cgroupRoot
-    cgroupsPerQOS clusterDNS clusterDomain configMapAndSecretChangeDetectionStrategy
+    cgroupsPerQOS clientCertificateKeyAlgorithm clusterDNS clusterDomain
+    configMapAndSecretChangeDetectionStrategy
     containerLogMaxFiles containerLogMaxSize containerLogMaxWorkers containerLogMonitorInterval
     containerRuntimeEndpoint contentType cpuCFSQuota cpuCFSQuotaPeriod cpuManagerPolicy
     cpuManagerPolicyOptions cpuManagerReconcilePeriod crashLoopBackOff defaultPodSysctls
@@ -31,7 +32,8 @@ _NAMES: Final = """
     preloadedImagesVerificationAllowlist protectKernelDefaults providerID qosReserved
     readOnlyPort registerNode registerWithTaints registryBurst registryPullQPS reservedMemory
     reservedSystemCPUs resolvConf rotateCertificates runOnce runtimeRequestTimeout
-    seccompDefault serializeImagePulls serverTLSBootstrap showHiddenMetricsForVersion
+    seccompDefault serializeImagePulls serverCertificateKeyAlgorithm serverTLSBootstrap
+    showHiddenMetricsForVersion
     shutdownGracePeriod shutdownGracePeriodByPodPriority shutdownGracePeriodCriticalPods
     singleProcessOOMKill staticPodPath staticPodURL staticPodURLHeader
     streamingConnectionIdleTimeout syncFrequency systemCgroups systemReserved
@@ -39,5 +41,5 @@ _NAMES: Final = """
     tlsPrivateKeyFile topologyManagerPolicy topologyManagerPolicyOptions topologyManagerScope
     tracing userNamespaces volumePluginDir volumeStatsAggPeriod
 """
-#: Of 1.17 to 1.37; no release has taken one away.
+#: Of 1.17 to 1.38 (1.38.0-beta.0); no release has taken one away.
 FIELDS: Final = frozenset(_NAMES.split())
