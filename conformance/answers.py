@@ -51,7 +51,7 @@ def answer_differences(
             what = f"devices of {resource} in the node's status"
             yield Difference(what=what, expected=str(want), seen=str(have))
     if Capability.METRICS in can and expected.metrics is not None and seen.metrics is not None:
-        yield from _metric_differences(expected.metrics, seen.metrics)
+        yield from metric_differences(expected.metrics, seen.metrics)
 
 
 def _start_differences(expected: View, seen: View) -> Iterator[Difference]:
@@ -163,10 +163,11 @@ def _devices_text(devices: Collection[HeldDevice]) -> str:
     return ", ".join(named) or "(none)"
 
 
-def _metric_differences(
+def metric_differences(
     expected: Mapping[str, float], seen: Mapping[str, float]
 ) -> Iterator[Difference]:
-    """A counter that is missing is 0."""
+    """Differences in the metrics that the model counts. One that is missing is 0; how often the
+    pod-resources socket was asked is not compared."""
     for name in sorted(expected.keys() - COUNTERS - {DEFERRED_ACCEPTED}):
         want, found = expected.get(name, 0), seen.get(name, 0)
         if found < want if name in AT_LEAST else found != want:

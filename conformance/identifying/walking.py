@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import topologies
+from conformance.answers import metric_differences
 from conformance.checks import differences, each
 from conformance.identifying.history import History
 from conformance.oracle import ModelOracle
@@ -168,9 +169,9 @@ def _waits(view: View) -> bool:
 
 def _asked(expected: View, seen: View, can: Collection[Capability]) -> list[Difference]:
     """Differences in answers of the pod-resources socket and in metrics. Not compared are how many
-    simultaneous calls are refused, which depends on the host; metrics of other managers; and the
-    text of a refusal, which names the pod as the API does."""
-    metrics, have = expected.metrics or {}, seen.metrics or {}
+    simultaneous calls are refused, and how much longer than expected an admission takes, which
+    depend on the host; metrics of other managers; and the text of a refusal, which names the pod as
+    the API does."""
     pairs = (
         ("CPUs at the pod-resources socket", expected.pod_resources, seen.pod_resources),
         ("CPUs of one pod at the pod-resources socket", expected.got_pod, seen.got_pod),
@@ -182,7 +183,6 @@ def _asked(expected: View, seen: View, can: Collection[Capability]) -> list[Diff
             bool(expected.pod_resources_error),
             bool(seen.pod_resources_error),
         ),
-        ("metrics", metrics, {name: have[name] for name in metrics if name in have}),
         (
             "CPUs both shared and exclusive in a version of the state file",
             _meet(expected) and Capability.RENAMES in can,
@@ -190,7 +190,10 @@ def _asked(expected: View, seen: View, can: Collection[Capability]) -> list[Diff
         ),
     )
     return [
-        Difference(what=what, expected=str(want), seen=str(found))
-        for what, want, found in pairs
-        if want != found
+        *(
+            Difference(what=what, expected=str(want), seen=str(found))
+            for what, want, found in pairs
+            if want != found
+        ),
+        *metric_differences(expected.metrics or {}, seen.metrics or {}),
     ]

@@ -26,7 +26,7 @@ from conformance.identifying.history import History, from_plain, to_plain
 from conformance.identifying.identify import _Job
 from conformance.identifying.identity import Identity, chosen, stated
 from conformance.identifying.telling import KEPT, SEARCHED, kept, read, switched, written
-from conformance.identifying.walking import tells, views
+from conformance.identifying.walking import tells, unlike, views, walker
 from conformance.identifying.watching import Watched, watch
 from conformance.identifying.witnesses import witnesses
 from conformance.kubelets import cached
@@ -53,6 +53,7 @@ from pinproof.cli import app
 from pinproof.identify import lines
 from reference import CPUSet
 from reference.behaviours import Behaviour
+from reference.cpumanager.metrics import ADMISSION_MS
 from reference.releases import ANNOUNCED
 from reference.steps import (
     PRODUCTION_PERIOD,
@@ -570,6 +571,18 @@ def test_a_kubelet_that_could_not_be_driven_once_is_driven_again() -> None:
     found = _identity(Liar(change=change))
     assert not found.lost
     assert found.asked == _identity(Liar()).asked
+
+
+def test_an_admission_that_takes_longer_is_no_difference() -> None:
+    """How long it takes depends on the host. One that takes less than a plugin makes it wait is a
+    difference."""
+    history = History("1s-1n-4c-smt2", KubeletConfig(policy="static"), (Start(),))
+    model = walker(history, "1.36")
+    expected = replace(model.after(Start()), metrics={ADMISSION_MS: 1000})
+    longer, shorter = (replace(expected, metrics={ADMISSION_MS: one}) for one in (1002, 1))
+    assert unlike(model, expected, longer, ()) == []
+    (found,) = unlike(model, expected, shorter, ())
+    assert found.what == f"metric {ADMISSION_MS}"
 
 
 def test_the_time_ends() -> None:
